@@ -1,0 +1,162 @@
+"""What the bus and the command line know of an engine.
+
+The interface exists so that the daemon, its bus and its tools can be tested against a scripted
+engine; `edgettsd.engine.Engine` is the real one, `edgettsd.engine.fake.FakeEngine` the scripted one.
+All methods are called on the asyncio loop and never block it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class Priority(enum.IntEnum):
+    """Message priorities with the meaning speech-dispatcher gives them; a lower value goes first."""
+
+    IMPORTANT = 0
+    MESSAGE = 1
+    TEXT = 2
+    NOTIFICATION = 3
+    PROGRESS = 4
+
+
+class Reason(enum.StrEnum):
+    """Why an utterance ended; exactly one per utterance."""
+
+    COMPLETED = "completed"
+    ABORTED = "aborted"
+    REPLACED = "replaced"
+    RUNAWAY = "runaway"
+    LIMIT = "limit"
+    DEVICE = "device"
+    ERROR = "error"
+
+
+class State(enum.StrEnum):
+    """What the daemon is doing; the value of the D-Bus property State."""
+
+    STARTING = "starting"
+    IDLE = "idle"
+    SPEAKING = "speaking"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakOptions:
+    """Validated options of one utterance; None means the model's or the configuration's default."""
+
+    voice: str | None = None
+    language: str | None = None
+    instruct: str | None = None
+    priority: Priority = Priority.MESSAGE
+    interrupt: bool = False
+    client_bound: bool = False
+    volume: float = 1.0
+    seed: int | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    repetition_penalty: float | None = None
+    max_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One utterance as a client asked for it.
+
+    `client` is the caller's unique bus name. With `fd` the audio goes to that descriptor (owned by the
+    engine from then on, closed at the end) in `format` "s16le" or "wav" instead of the sound device.
+    """
+
+    text: str
+    options: SpeakOptions = field(default_factory=SpeakOptions)
+    client: str = ""
+    fd: int | None = None
+    format: str = "s16le"
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """One voice of the loaded model."""
+
+    id: str
+    languages: tuple[str, ...] = ()
+    description: str = ""
+
+
+OnStarted = Callable[[int, Mapping[str, Any]], None]
+OnFinished = Callable[[int, Reason, Mapping[str, Any]], None]
+OnChanged = Callable[[], None]
+
+
+class Engine(Protocol):
+    """An engine: a queue of utterances, spoken one at a time.
+
+    `on_started(id, info)`, `on_finished(id, reason, stats)` (exactly once per accepted id) and
+    `on_changed()` (state, active or queue_length may have changed) are called on the loop.
+    """
+
+    on_started: OnStarted
+    on_finished: OnFinished
+    on_changed: OnChanged
+
+    @property
+    def state(self) -> State: ...
+    @property
+    def active(self) -> int:
+        """Id of the utterance being spoken, 0 when there is none."""
+        ...
+
+    @property
+    def queue_length(self) -> int: ...
+    @property
+    def model_name(self) -> str: ...
+    @property
+    def sample_rate(self) -> int: ...
+    @property
+    def voices(self) -> tuple[Voice, ...]: ...
+    @property
+    def languages(self) -> tuple[str, ...]: ...
+
+    async def start(self) -> None:
+        """Load the model and start the threads; raises ModelInvalidError."""
+        ...
+
+    async def stop(self) -> None:
+        """End every utterance (aborted) and the threads; idempotent."""
+        ...
+
+    def speak(self, request: Request) -> int:
+        """Queue an utterance and return its id (from 1, ascending).
+
+        Raises InvalidTextError, InvalidOptionError, UnknownVoiceError, QueueFullError, NotReadyError.
+        """
+        ...
+
+    def abort(self, utterance: int, client: str) -> bool:
+        """Abort an utterance of `client`; False when it has ended already, NotFoundError when it is not the
+        client's or never existed."""
+        ...
+
+    def abort_all(self) -> int:
+        """Abort everything queued or spoken; returns how many."""
+        ...
+
+    def client_gone(self, client: str) -> None:
+        """Abort the client_bound utterances of a client that left the bus."""
+        ...
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+    def heartbeat(self) -> bool:
+        """True while every engine thread makes progress; the watchdog is fed only then."""
+        ...
+
+    def stats(self) -> Mapping[str, Any]:
+        """Counters and recent figures for `edgettsctl status --json`."""
+        ...
