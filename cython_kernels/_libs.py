@@ -1,0 +1,44 @@
+"""Load the native libraries that the kernels are linked against.
+
+The kernels name libllama.so.0, libggml*.so.0 and libLiteRt.so as ordinary dependencies. On a distribution
+the dynamic linker finds them; beside the Python wheels they lie in the packages' own folders, so they are
+loaded here once by absolute path, and the linker then takes the copies that are already mapped.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from pathlib import Path
+
+# Order matters: each library needs those before it.
+LLAMA_LIBS = ("libggml-base.so.0", "libggml-cpu.so.0", "libggml.so.0", "libllama.so.0")
+LITERT_LIBS = ("libLiteRt.so",)
+
+
+def _package_dir(package: str) -> Path | None:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent
+
+
+def preload() -> dict[str, str]:
+    """Map the native libraries; returns the path of each one that came from a wheel.
+
+    Raises OSError when a wheel is there but its library does not load.
+    """
+    loaded: dict[str, str] = {}
+    for package, folder, names in (
+        ("llama_cpp", "lib", LLAMA_LIBS),
+        ("ai_edge_litert", ".", LITERT_LIBS),
+    ):
+        base = _package_dir(package)
+        if base is None:
+            continue
+        for name in names:
+            path = base / folder / name
+            if path.exists():
+                ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
+                loaded[name] = str(path)
+    return loaded

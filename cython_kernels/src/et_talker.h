@@ -1,0 +1,26 @@
+/* The talker language model: embedding rows in, hidden state and codebook-0 logits out. */
+#ifndef ET_TALKER_H
+#define ET_TALKER_H
+
+#include "et_types.h"
+
+typedef struct et_talker et_talker;
+
+struct et_talker {
+    void *self;
+    int hidden;       /* floats of a row and of the hidden state */
+    int vocab;        /* logits */
+    int max_context;  /* positions that fit */
+
+    /* Forget every position. */
+    int (*reset)(et_talker *t);
+    /* Append n rows [n][hidden]; afterwards hidden_out/logits are those of the last row.
+     * Returns ET_OK, ET_E_CONTEXT (nothing was appended) or ET_E_BACKEND. */
+    int (*feed)(et_talker *t, const float *rows, int n);
+    /* Hidden state after the final norm [hidden] and logits [vocab] of the last row fed;
+     * valid until the next feed or reset. */
+    const float *(*hidden_out)(et_talker *t);
+    const float *(*logits)(et_talker *t);
+};
+
+#endif
