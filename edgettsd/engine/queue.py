@@ -1,0 +1,190 @@
+"""The utterance queue: order, limits, priorities and ownership, without any I/O.
+
+One utterance is active at a time; the others wait by priority, then first come first served. What an
+arriving utterance does to the others follows speech-dispatcher's classes:
+
+============  ======================================================================================
+important     Goes first. Never replaced by another utterance, not even by one with `interrupt`.
+message       Waits for important ones and earlier messages. The default.
+text          Reading text: only the newest one is kept. Waits for important ones and messages.
+notification  Spoken only when nothing of a higher class is active or waiting; otherwise it is dropped.
+              A newer notification takes the place of an older one.
+progress      Waits for everything else; only the newest waiting one is kept, the one being spoken ends
+              by itself.
+============  ======================================================================================
+
+An arriving important, message or text ends an active text, notification or progress and drops waiting
+notifications; an important or message leaves a waiting text or progress where it is. `interrupt` also ends
+everything active or waiting of its own or a lower class. All of these end with reason "replaced".
+
+Both engines use this module, so a client sees the same behaviour from either.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from edgettsd.engine._api import Priority
+from edgettsd.errors import NotFoundError, QueueFullError
+
+T = TypeVar("T")
+
+# How many ended utterances Abort still tells apart from ones that never existed.
+HISTORY = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry(Generic[T]):
+    """One accepted utterance; `item` is the engine's own data."""
+
+    id: int
+    client: str
+    priority: Priority
+    item: T
+
+
+class UtteranceQueue(Generic[T]):
+    """Utterances waiting, plus the one being spoken.
+
+    `limit` bounds how many wait altogether, `per_client` how many of one client wait; both >= 1.
+    """
+
+    def __init__(self, limit: int = 64, per_client: int = 32) -> None:
+        if limit < 1 or per_client < 1:
+            raise ValueError(f"limit={limit}, per_client={per_client}: both must be at least 1")
+        self._limit = limit
+        self._per_client = per_client
+        self._waiting: list[Entry[T]] = []
+        self._active: Entry[T] | None = None
+        self._last_id = 0
+        self._ended: OrderedDict[int, str] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many wait, without the active one."""
+        return len(self._waiting)
+
+    @property
+    def active(self) -> Entry[T] | None:
+        """The utterance taken by `take` and not yet reported by `finish`."""
+        return self._active
+
+    @property
+    def waiting(self) -> tuple[Entry[T], ...]:
+        """What waits, in the order in which it will be spoken."""
+        return tuple(self._waiting)
+
+    def put(
+        self, client: str, priority: Priority, item: T, *, interrupt: bool = False
+    ) -> tuple[Entry[T], list[Entry[T]]]:
+        """Accept an utterance; returns it and every utterance that it ends with reason "replaced".
+
+        Replaced waiting ones have left the queue. The active one, when listed, stays active until `finish`:
+        the engine has to stop it. The new one itself is listed when it was dropped on arrival.
+        Raises QueueFullError, and then nothing has changed.
+        """
+        dropped = priority is Priority.NOTIFICATION and self._busy_above(Priority.NOTIFICATION)
+        victims = [] if dropped else [
+            entry for entry in self._all() if self._replaces(priority, interrupt, entry)
+        ]
+        kept = [entry for entry in self._waiting if entry not in victims]
+        if not dropped:
+            self._check_room(kept, client)
+        self._last_id += 1
+        new = Entry(self._last_id, client, priority, item)
+        if dropped:
+            self._remember(new)
+            return new, [new]
+        for entry in self._waiting:
+            if entry in victims:
+                self._remember(entry)
+        position = sum(entry.priority <= priority for entry in kept)
+        kept.insert(position, new)
+        self._waiting = kept
+        return new, victims
+
+    def take(self) -> Entry[T] | None:
+        """Make the first waiting utterance the active one; None when nothing waits or one is active."""
+        if self._active is not None or not self._waiting:
+            return None
+        self._active = self._waiting.pop(0)
+        return self._active
+
+    def finish(self) -> Entry[T]:
+        """The active utterance has ended; returns it. Raises RuntimeError when there is none."""
+        if self._active is None:
+            raise RuntimeError("finish() without an active utterance")
+        entry, self._active = self._active, None
+        self._remember(entry)
+        return entry
+
+    def remove(self, utterance: int) -> Entry[T]:
+        """Take a waiting utterance out of the queue; raises KeyError when it does not wait."""
+        for index, entry in enumerate(self._waiting):
+            if entry.id == utterance:
+                self._remember(entry)
+                return self._waiting.pop(index)
+        raise KeyError(utterance)
+
+    def clear(self) -> list[Entry[T]]:
+        """Take every waiting utterance out; the active one stays until `finish`."""
+        cleared, self._waiting = self._waiting, []
+        for entry in cleared:
+            self._remember(entry)
+        return cleared
+
+    def find(self, utterance: int, client: str) -> Entry[T] | None:
+        """The active or waiting utterance of `client`; None when it has ended already.
+
+        Raises NotFoundError when the client has no such utterance (or it ended very long ago).
+        """
+        for entry in self._all():
+            if entry.id == utterance and entry.client == client:
+                return entry
+        if self._ended.get(utterance) == client:
+            return None
+        raise NotFoundError(f"utterance {utterance}: no such utterance of this caller")
+
+    def of_client(self, client: str) -> list[Entry[T]]:
+        """The active and waiting utterances of a client."""
+        return [entry for entry in self._all() if entry.client == client]
+
+    def _all(self) -> list[Entry[T]]:
+        return ([self._active] if self._active is not None else []) + self._waiting
+
+    def _busy_above(self, priority: Priority) -> bool:
+        return any(entry.priority < priority for entry in self._all())
+
+    def _replaces(self, priority: Priority, interrupt: bool, old: Entry[T]) -> bool:
+        """Whether an arriving utterance of class `priority` ends `old`."""
+        if old.priority is Priority.IMPORTANT:
+            return False
+        if interrupt and old.priority >= priority:
+            return True
+        active = old is self._active
+        match priority:
+            case Priority.IMPORTANT | Priority.MESSAGE:
+                return (active and old.priority >= Priority.TEXT) or old.priority is Priority.NOTIFICATION
+            case Priority.TEXT:
+                return old.priority in (Priority.TEXT, Priority.NOTIFICATION) or (
+                    active and old.priority is Priority.PROGRESS
+                )
+            case Priority.NOTIFICATION:
+                return old.priority is Priority.NOTIFICATION
+            case Priority.PROGRESS:
+                return old.priority is Priority.PROGRESS and not active
+
+    def _check_room(self, kept: list[Entry[T]], client: str) -> None:
+        if len(kept) >= self._limit:
+            raise QueueFullError(f"{len(kept)} utterances wait already; the limit is {self._limit}")
+        own = sum(entry.client == client for entry in kept)
+        if own >= self._per_client:
+            raise QueueFullError(
+                f"{own} utterances of this caller wait already; the limit for one caller is {self._per_client}"
+            )
+
+    def _remember(self, entry: Entry[T]) -> None:
+        self._ended[entry.id] = entry.client
+        while len(self._ended) > HISTORY:
+            self._ended.popitem(last=False)

@@ -1,0 +1,230 @@
+"""The utterance queue: order, classes, limits, ownership."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgettsd.engine._api import Priority
+from edgettsd.engine.queue import HISTORY, UtteranceQueue
+from edgettsd.errors import NotFoundError, QueueFullError
+
+I, M, T, N, P = Priority
+
+
+def fill(queue: UtteranceQueue[str], *priorities: Priority, client: str = ":1.1") -> list[int]:
+    return [queue.put(client, priority, priority.name)[0].id for priority in priorities]
+
+
+def ids(entries) -> list[int]:
+    return [entry.id for entry in entries]
+
+
+def test_ids_ascend_from_one_and_order_is_class_then_arrival():
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    assert fill(queue, P, M, I, M, T, I) == [1, 2, 3, 4, 5, 6]
+    assert ids(queue.waiting) == [3, 6, 2, 4, 5, 1]
+
+
+def test_take_and_finish():
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    assert queue.take() is None
+    fill(queue, M, M)
+    first = queue.take()
+    assert first is not None and first.id == 1 and queue.active is first and len(queue) == 1
+    assert queue.take() is None
+    assert queue.finish() is first and queue.active is None
+    with pytest.raises(RuntimeError):
+        queue.finish()
+
+
+def test_messages_wait_for_each_other():
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    fill(queue, M)
+    queue.take()
+    new, replaced = queue.put(":1.2", M, "x")
+    assert replaced == [] and ids(queue.waiting) == [new.id]
+
+
+@pytest.mark.parametrize("active, arriving, ends", [
+    (I, I, False), (I, M, False), (I, T, False), (I, P, False),
+    (M, I, False), (M, M, False), (M, T, False), (M, P, False),
+    (T, I, True), (T, M, True), (T, T, True), (T, P, False),
+    (N, I, True), (N, M, True), (N, T, True), (N, N, True), (N, P, False),
+    (P, I, True), (P, M, True), (P, T, True), (P, N, False), (P, P, False),
+])
+def test_what_an_arrival_does_to_the_active_one(active, arriving, ends):
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    fill(queue, active)
+    entry = queue.take()
+    new, replaced = queue.put(":1.2", arriving, "new")
+    assert (entry in replaced) is ends
+    assert queue.active is entry, "it stays active until the engine has stopped it"
+    assert ids(queue.waiting) == [new.id]
+
+
+@pytest.mark.parametrize("waiting, arriving, ends", [
+    (I, I, False), (M, I, False), (T, I, False), (P, I, False),
+    (M, M, False), (T, M, False), (P, M, False),
+    (T, T, True), (P, T, False), (P, P, True), (M, T, False), (M, P, False),
+])
+def test_what_an_arrival_does_to_a_waiting_one(waiting, arriving, ends):
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    fill(queue, I)
+    queue.take()
+    old = fill(queue, waiting)
+    new, replaced = queue.put(":1.2", arriving, "new")
+    assert ids(replaced) == (old if ends else [])
+    assert (old[0] in ids(queue.waiting)) is not ends
+    assert new.id in ids(queue.waiting)
+
+
+@pytest.mark.parametrize("busy", [I, M, T])
+@pytest.mark.parametrize("active", [True, False])
+def test_a_notification_is_dropped_when_something_higher_is_there(busy, active):
+    queue: UtteranceQueue[str] = UtteranceQueue(limit=1)
+    fill(queue, busy)
+    if active:
+        queue.take()
+    new, replaced = queue.put(":1.2", N, "new")
+    assert replaced == [new] and new not in queue.waiting
+    assert queue.find(new.id, ":1.2") is None
+
+
+def test_a_waiting_notification_goes_when_a_message_comes():
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    old = fill(queue, N)
+    _, replaced = queue.put(":1.1", M, "new")
+    assert ids(replaced) == old
+
+
+@pytest.mark.parametrize("arriving, gone", [
+    (I, [M, T, N, P]), (M, [M, T, N, P]), (T, [T, N, P]), (P, [P]),
+])
+def test_interrupt_replaces_its_class_and_below_but_never_important(arriving, gone):
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    fill(queue, I, M, T, P)
+    before = {entry.id: entry for entry in queue.waiting}
+    new, replaced = queue.put(":1.2", arriving, "new", interrupt=True)
+    assert {e.priority for e in replaced} == set(gone) - {N}
+    assert set(ids(queue.waiting)) == set(before) - set(ids(replaced)) | {new.id}
+
+
+def test_interrupt_ends_the_active_message():
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    fill(queue, M, M, M)
+    active = queue.take()
+    new, replaced = queue.put(":1.2", M, "new", interrupt=True)
+    assert ids(replaced) == [1, 2, 3] and replaced[0] is active
+    assert ids(queue.waiting) == [new.id]
+
+
+def test_limits_refuse_and_change_nothing():
+    queue: UtteranceQueue[str] = UtteranceQueue(limit=3, per_client=2)
+    fill(queue, M, M, client="a")
+    with pytest.raises(QueueFullError, match="limit for one caller is 2"):
+        queue.put("a", M, "x")
+    assert fill(queue, M, client="b") == [3], "a refused utterance takes no id"
+    with pytest.raises(QueueFullError, match="limit is 3"):
+        queue.put("c", I, "x")
+    assert ids(queue.waiting) == [1, 2, 3]
+
+
+def test_the_active_one_does_not_count_and_replaced_ones_make_room():
+    queue: UtteranceQueue[str] = UtteranceQueue(limit=1, per_client=1)
+    fill(queue, M)
+    queue.take()
+    fill(queue, M)
+    with pytest.raises(QueueFullError):
+        queue.put(":1.1", M, "x")
+    new, replaced = queue.put(":1.1", M, "x", interrupt=True)
+    assert ids(replaced) == [1, 2] and ids(queue.waiting) == [new.id]
+
+
+@pytest.mark.parametrize("limits", [(0, 1), (1, 0)])
+def test_limits_below_one_are_refused(limits):
+    with pytest.raises(ValueError, match="at least 1"):
+        UtteranceQueue(*limits)
+
+
+def test_ownership():
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    fill(queue, M, M, client="a")
+    queue.take()
+    assert queue.find(1, "a") is queue.active
+    assert queue.find(2, "a") is queue.waiting[0]
+    for utterance, client in ((1, "b"), (3, "a"), (0, "a")):
+        with pytest.raises(NotFoundError, match=f"utterance {utterance}"):
+            queue.find(utterance, client)
+    queue.finish()
+    assert queue.find(1, "a") is None
+    with pytest.raises(NotFoundError):
+        queue.find(1, "b")
+    assert queue.remove(2).id == 2 and queue.find(2, "a") is None
+    with pytest.raises(KeyError):
+        queue.remove(2)
+
+
+def test_clear_and_of_client():
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    fill(queue, M, client="a")
+    queue.take()
+    fill(queue, M, T, client="a")
+    fill(queue, M, client="b")
+    assert ids(queue.of_client("a")) == [1, 2, 3]
+    assert sorted(ids(queue.clear())) == [2, 3, 4]
+    assert len(queue) == 0 and queue.active is not None
+
+
+def test_history_is_bounded():
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    for _ in range(HISTORY + 10):
+        fill(queue, M)
+        queue.take()
+        queue.finish()
+    assert queue.find(HISTORY + 10, ":1.1") is None
+    with pytest.raises(NotFoundError):
+        queue.find(1, ":1.1")
+
+
+step = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from("abc"), st.sampled_from(list(Priority)), st.booleans()),
+    st.just(("take",)), st.just(("finish",)), st.just(("clear",)),
+    st.tuples(st.just("remove"), st.integers(1, 30)),
+)
+
+
+@given(st.lists(step, max_size=60))
+def test_every_accepted_utterance_ends_exactly_once(steps):
+    queue: UtteranceQueue[int] = UtteranceQueue(limit=5, per_client=3)
+    accepted: set[int] = set()
+    ended: list[int] = []
+    for action, *args in steps:
+        if action == "put":
+            client, priority, interrupt = args
+            try:
+                new, replaced = queue.put(client, priority, 0, interrupt=interrupt)
+            except QueueFullError:
+                continue
+            accepted.add(new.id)
+            assert not any(e.priority is I for e in replaced)
+            ended += [e.id for e in replaced if e is not queue.active]
+        elif action == "take":
+            queue.take()
+        elif action == "finish" and queue.active:
+            ended.append(queue.finish().id)
+        elif action == "clear":
+            ended += ids(queue.clear())
+        elif action == "remove":
+            try:
+                ended.append(queue.remove(*args).id)
+            except KeyError:
+                pass
+        waiting = queue.waiting
+        assert len(waiting) <= 5
+        assert [e.priority for e in waiting] == sorted(e.priority for e in waiting)
+        assert sum(e.priority is T for e in waiting) <= 1 and sum(e.priority is P for e in waiting) <= 1
+    alive = ids(queue.waiting) + ([queue.active.id] if queue.active else [])
+    assert len(set(ended)) == len(ended)
+    assert set(ended) | set(alive) == accepted and not set(ended) & set(alive)
