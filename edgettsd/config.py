@@ -1,0 +1,295 @@
+"""The configuration file: TOML into frozen dataclasses; unknown keys and bad values are refused by name.
+
+Every key is declared once, below, with its default, its range and its documentation; the commented sample
+`edgettsd.toml` is generated from the same declarations (``python -m edgettsd.config`` prints it).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import textwrap
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+DEFAULT_PATH = Path("/etc/edgettsd/edgettsd.toml")
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names file, key, value and what is allowed."""
+
+
+class _BadValueError(Exception):
+    """One value is not allowed; the message says what is."""
+
+
+def _key(
+    default: Any,
+    doc: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    choices: tuple[str, ...] = (),
+    cpus: bool = False,
+) -> Any:
+    """Declare one key: `low`/`high` are inclusive bounds, `above` an exclusive one (of each list item)."""
+    rules = {"doc": doc, "low": low, "high": high, "above": above, "choices": choices, "cpus": cpus}
+    return field(default=default, metadata=rules)
+
+
+@dataclass(frozen=True, slots=True)
+class BusConfig:
+    """Where the daemon offers its interface."""
+
+    bus: str = _key("system", "Message bus to use.", choices=("system", "session"))
+    address: str = _key("", "Address of a bus to use instead, such as unix:path=/run/x/bus; empty: none.")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """Which model speaks."""
+
+    path: str = _key("/var/lib/edgettsd/models/default", "Folder of the model bundle (with manifest.json).")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Limits, threads and defaults of synthesis."""
+
+    queue_limit: int = _key(64, "Utterances that may wait; more are refused (QueueFull).", low=1, high=4096)
+    client_limit: int = _key(32, "Utterances of one caller that may wait.", low=1, high=4096)
+    max_text_bytes: int = _key(
+        100_000, "Longest text of one utterance, in bytes of UTF-8.", low=1, high=10_000_000
+    )
+    max_seconds: float = _key(
+        300.0, "Longest speech of one utterance in seconds; it then ends with reason limit.",
+        above=0, high=86_400,
+    )
+    buffer_seconds: float = _key(
+        2.0, "Seconds of speech to generate ahead of the sound device.", low=0.2, high=60
+    )
+    threads_generator: int = _key(0, "Threads of the language model; 0: chosen for this machine.", low=0, high=64)
+    threads_decoder: int = _key(0, "Threads of the audio decoder; 0: chosen for this machine.", low=0, high=64)
+    cpus_generator: tuple[int, ...] = _key((), 'CPUs of the language model, such as "0-1,3"; empty: any.', cpus=True)
+    cpus_decoder: tuple[int, ...] = _key((), "CPUs of the audio decoder; empty: any.", cpus=True)
+    cpus_playout: tuple[int, ...] = _key((), "CPUs of the playout thread; empty: any.", cpus=True)
+    schedule: str = _key(
+        "", "How many frames of 80 ms the decoder takes at once; empty: what the model proposes.",
+        choices=("", "fixed", "ramp", "adaptive"),
+    )
+    chunks: tuple[int, ...] = _key(
+        (), "Chunk sizes of the schedule in frames; empty: what the model proposes.", low=1, high=64
+    )
+    sentence_pause_ms: int = _key(200, "Silence between two sentences, in ms.", low=0, high=5000)
+    layout: str = _key(
+        "", "Prompt layout: text streamed in or given whole; empty: what the model proposes.",
+        choices=("", "streaming", "non-streaming"),
+    )
+    voice: str = _key("", "Voice when the caller names none; empty: the model's first voice.")
+    language: str = _key("auto", "Language when the caller names none; auto: detected by the model.")
+
+
+@dataclass(frozen=True, slots=True)
+class AudioConfig:
+    """Where speech is played."""
+
+    sink: str = _key(
+        "alsa", "Output: the sound device, a file, or nothing (fake, keeps real time).",
+        choices=("alsa", "file", "fake"),
+    )
+    device: str = _key("default", "ALSA PCM to play on; for sink = \"file\" the WAV file to write.")
+    period_ms: int = _key(20, "Length of one device period, in ms.", low=1, high=1000)
+    buffer_ms: int = _key(100, "Length of the device buffer, in ms; at least two periods.", low=2, high=10_000)
+    preroll_ms: int = _key(
+        0, "Silence played before each utterance, in ms, for amplifiers that mute the first sound.",
+        low=0, high=5000,
+    )
+    prebuffer_ms: int = _key(
+        0, "Least speech to have ready before playing starts, in ms; more is buffered when needed.",
+        low=0, high=60_000,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """What goes to the journal."""
+
+    level: str = _key("info", "Least severity to log.", choices=("debug", "info", "warning", "error"))
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The whole configuration."""
+
+    bus: BusConfig = field(default_factory=BusConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    audio: AudioConfig = field(default_factory=AudioConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+
+    def updated(self, tables: Mapping[str, Any], origin: str) -> Config:
+        """A copy with the keys of `tables` ({section: {key: value}}) replaced, checked like a file.
+
+        `origin` names the source in errors. Raises ConfigError.
+        """
+        sections = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        for name, table in tables.items():
+            if name not in sections:
+                raise ConfigError(f"{origin}: unknown section [{name}]; allowed: {', '.join(sections)}")
+            if not isinstance(table, Mapping):
+                raise ConfigError(f"{origin}: {name} must be a section [{name}], not {table!r}")
+            sections[name] = _updated_section(sections[name], name, table, origin)
+        result = Config(**sections)
+        if result.audio.buffer_ms < 2 * result.audio.period_ms:
+            raise ConfigError(
+                f"{origin}: [audio] buffer_ms = {result.audio.buffer_ms} must be at least two periods "
+                f"(2 x {result.audio.period_ms} ms)"
+            )
+        return result
+
+
+def load(path: Path | None = None) -> Config:
+    """Read the configuration.
+
+    With `path` only that file; without, /etc/edgettsd/edgettsd.toml and then edgettsd.toml.d/*.toml beside it
+    by name, later files winning; a missing default file means defaults. Raises ConfigError.
+    """
+    if path is not None:
+        return _read_into(Config(), path)
+    config = Config()
+    if DEFAULT_PATH.exists():
+        config = _read_into(config, DEFAULT_PATH)
+    for extra in sorted(DEFAULT_PATH.with_name(DEFAULT_PATH.name + ".d").glob("*.toml")):
+        config = _read_into(config, extra)
+    return config
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """CPU numbers of a list such as "0-1,3", ascending; raises ValueError."""
+    cpus: set[int] = set()
+    for part in filter(None, text.replace(" ", "").split(",")):
+        match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part, re.ASCII)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise ValueError(f"{part!r} is not a CPU or a range of CPUs")
+        cpus.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return tuple(sorted(cpus))
+
+
+def sample() -> str:
+    """The commented sample file: every key with its documentation and default."""
+    lines = [
+        "# Configuration of edgettsd. Every key is shown with its default; remove the # to change it.",
+        "# Files edgettsd.toml.d/*.toml beside this one are read after it.",
+    ]
+    for section in dataclasses.fields(Config):
+        kind: Any = section.default_factory
+        lines += ["", f"# {kind.__doc__}", f"[{section.name}]"]
+        for key in dataclasses.fields(kind):
+            text = key.metadata["doc"] + _range_text(key)
+            lines += [""] + [f"# {line}" for line in textwrap.wrap(text, 100)]
+            lines.append(f"#{key.name} = {_toml(key)}")
+    return "\n".join(lines) + "\n"
+
+
+def _read_into(config: Config, path: Path) -> Config:
+    try:
+        with path.open("rb") as file:
+            tables = tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    return config.updated(tables, str(path))
+
+
+def _updated_section(old: Any, section: str, table: Mapping[str, Any], origin: str) -> Any:
+    keys = {key.name: key for key in dataclasses.fields(old)}
+    values: dict[str, Any] = {}
+    for name, value in table.items():
+        where = f"{origin}: [{section}] {name}"
+        if name not in keys:
+            raise ConfigError(f"{where}: unknown key; allowed: {', '.join(keys)}")
+        try:
+            values[name] = _checked(keys[name], value)
+        except _BadValueError as error:
+            raise ConfigError(f"{where} = {value!r}: {error}") from None
+    return dataclasses.replace(old, **values)
+
+
+def _checked(key: dataclasses.Field[Any], value: Any) -> Any:
+    """The value in the field's type; raises _BadValueError saying what is allowed."""
+    default, rules = key.default, key.metadata
+    if rules["cpus"]:
+        if not isinstance(value, str):
+            raise _BadValueError('must be a string such as "0-1,3"')
+        try:
+            return parse_cpus(value)
+        except ValueError as error:
+            raise _BadValueError(str(error)) from None
+    if isinstance(default, tuple):
+        if not isinstance(value, list) or not all(type(item) is int for item in value):
+            raise _BadValueError("must be a list of integers")
+        for item in value:
+            _check_range(rules, item, "each")
+        return tuple(value)
+    if isinstance(default, str):
+        if not isinstance(value, str):
+            raise _BadValueError("must be a string")
+        if "\0" in value:
+            raise _BadValueError("must not contain a NUL character")
+        if rules["choices"] and value not in rules["choices"]:
+            raise _BadValueError("must be one of " + ", ".join(f'"{choice}"' for choice in rules["choices"]))
+        return value
+    if isinstance(default, float):
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise _BadValueError("must be a finite number" + _bounds(rules))
+        _check_range(rules, value, "must be")
+        return float(value)
+    if type(value) is not int:
+        raise _BadValueError("must be an integer" + _bounds(rules))
+    _check_range(rules, value, "must be")
+    return value
+
+
+def _check_range(rules: Mapping[str, Any], value: float, subject: str) -> None:
+    low, high, above = rules["low"], rules["high"], rules["above"]
+    if (
+        (low is not None and value < low)
+        or (high is not None and value > high)
+        or (above is not None and value <= above)
+    ):
+        raise _BadValueError(subject + _bounds(rules))
+
+
+def _bounds(rules: Mapping[str, Any]) -> str:
+    """' from 1 to 64', ' above 0 up to 86400', or nothing."""
+    low, high, above = rules["low"], rules["high"], rules["above"]
+    if above is not None:
+        return f" above {above:.12g} up to {high:.12g}"
+    return f" from {low:.12g} to {high:.12g}" if low is not None else ""
+
+
+def _range_text(key: dataclasses.Field[Any]) -> str:
+    rules = key.metadata
+    if rules["choices"]:
+        return " One of " + ", ".join(f'"{choice}"' for choice in rules["choices"]) + "."
+    bounds = _bounds(rules)
+    return f" Allowed:{bounds}." if bounds else ""
+
+
+def _toml(key: dataclasses.Field[Any]) -> str:
+    default = key.default
+    if key.metadata["cpus"]:
+        return '""'
+    if isinstance(default, tuple):
+        return str(list(default))
+    return f'"{default}"' if isinstance(default, str) else str(default)
+
+
+if __name__ == "__main__":
+    print(sample(), end="")
