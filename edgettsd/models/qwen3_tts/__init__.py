@@ -1,0 +1,7 @@
+"""The Qwen3-TTS family: prompt layouts, tokenizer and sampling defaults."""
+
+from .prompt import LAYOUTS, Prompt, PromptBuilder
+from .sampling import LoopSampling, Sampling
+from .tokenizer import TextTokenizer
+
+__all__ = ["LAYOUTS", "LoopSampling", "Prompt", "PromptBuilder", "Sampling", "TextTokenizer"]
