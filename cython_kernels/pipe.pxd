@@ -1,0 +1,101 @@
+"""Handles that the kernels pass to each other: plain C tables behind Python objects."""
+
+from libc.stdint cimport int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
+
+
+cdef extern from "et_talker.h" nogil:
+    ctypedef struct et_talker:
+        int hidden
+        int vocab
+        int max_context
+        int (*reset)(et_talker *)
+        int (*feed)(et_talker *, const float *, int)
+        const float *(*hidden_out)(et_talker *)
+        const float *(*logits)(et_talker *)
+
+cdef extern from "et_predictor.h" nogil:
+    ctypedef struct et_predictor:
+        int input_hidden
+        int groups
+        int vocab
+        int (*begin)(et_predictor *, const float *, const float *, const float **)
+        int (*next)(et_predictor *, int, const float *, const float **)
+
+cdef extern from "et_decoder.h" nogil:
+    ctypedef struct et_decoder:
+        int groups
+        int samples_per_frame
+        int n_sizes
+        int sizes[8]
+        int (*reset)(et_decoder *)
+        int (*decode)(et_decoder *, const int32_t *, int, float *)
+
+cdef extern from "et_sink.h":
+    ctypedef struct et_sink:
+        pass
+
+cdef extern from "et_pipe.h" nogil:
+    ctypedef struct et_item:
+        uint32_t generation
+        uint16_t kind
+        uint16_t reason
+        int32_t arg
+        int16_t codes[32]
+    ctypedef struct et_block:
+        uint32_t generation
+        uint16_t kind
+        uint16_t reason
+        uint32_t samples
+    ctypedef struct et_event:
+        uint32_t generation
+        uint16_t kind
+        uint16_t reason
+        int64_t value
+        int64_t t_ns
+    ctypedef struct et_pipe_config:
+        int groups
+        int samples_per_frame
+        int sample_rate
+        size_t codes_capacity
+        size_t pcm_capacity
+        int64_t backpressure
+    ctypedef struct et_ring:
+        pass
+    ctypedef struct et_pipe:
+        et_pipe_config config
+        et_ring items
+        et_ring decoder_events
+        et_ring playout_events
+        int loop_fd
+    et_pipe *et_pipe_create(const et_pipe_config *config, int *err)
+    void et_pipe_destroy(et_pipe *p)
+    uint32_t et_pipe_next_generation(et_pipe *p)
+    void et_pipe_stop(et_pipe *p)
+    void et_pipe_set_paused(et_pipe *p, bint paused)
+    void et_pipe_wake_all(et_pipe *p)
+    int et_pipe_push_item(et_pipe *p, const et_item *item)
+    int et_pipe_pop_item(et_pipe *p, et_item *item, int timeout_ms)
+    int et_pipe_push_pcm(et_pipe *p, uint32_t generation, const float *pcm, size_t n)
+    int et_pipe_push_end(et_pipe *p, uint32_t generation, uint16_t reason)
+    int et_pipe_front(et_pipe *p, et_block *block)
+    size_t et_pipe_read(et_pipe *p, int16_t *dst, size_t n)
+    void et_pipe_consume_end(et_pipe *p)
+    size_t et_pipe_buffered(const et_pipe *p)
+    int et_pipe_next_event(et_pipe *p, et_event *event)
+    void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int reason, int64_t value)
+
+
+cdef class TalkerHandle:
+    cdef et_talker *talker
+
+cdef class PredictorHandle:
+    cdef et_predictor *predictor
+
+cdef class DecoderHandle:
+    cdef et_decoder *decoder
+
+cdef class SinkHandle:
+    cdef et_sink *sink
+
+cdef class Pipe:
+    cdef et_pipe *ptr

@@ -1,0 +1,191 @@
+"""The pipe between the engine's threads; see src/et_pipe.h for the protocol."""
+
+from libc.stdint cimport int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
+from posix.unistd cimport read as posix_read
+
+cdef extern from "et_pipe_atomics.h" nogil:
+    uint32_t et_pipe_generation(const et_pipe *p)
+    int et_pipe_is_stopping(const et_pipe *p)
+    int et_pipe_is_paused(const et_pipe *p)
+    int64_t et_pipe_pending_frames(const et_pipe *p)
+    void et_pipe_set_start(et_pipe *p, int64_t samples)
+    int64_t et_pipe_get_start(const et_pipe *p)
+    void et_pipe_set_gain(et_pipe *p, float gain)
+    uint64_t et_pipe_counter(const et_pipe *p, int which)
+
+COUNTERS = ("generator_beat", "decoder_beat", "playout_beat", "frames_generated", "frames_decoded",
+            "samples_out", "underruns")
+ITEM_FRAME, ITEM_SEG_BEGIN, ITEM_SEG_END, ITEM_PAUSE, ITEM_END = 1, 2, 3, 4, 5
+BLOCK_PCM, BLOCK_END = 1, 2
+EVENT_NAMES = ("", "first_chunk", "started", "finished", "dropped", "underrun", "device", "decoder")
+REASON_NAMES = ("", "completed", "aborted", "replaced", "runaway", "limit", "device", "error")
+ERROR_NAMES = {0: "ok", -1001: "argument", -1002: "memory", -1003: "context", -1004: "backend",
+               -1005: "stale", -1006: "stopped"}
+
+
+cdef class TalkerHandle:
+    """Base of every talker: holds the C table."""
+
+
+cdef class PredictorHandle:
+    """Base of every code predictor: holds the C table."""
+
+
+cdef class DecoderHandle:
+    """Base of every codec decoder: holds the C table."""
+
+
+cdef class SinkHandle:
+    """Base of every sink: holds the C table."""
+
+
+cdef class Pipe:
+    def __cinit__(self, int groups=16, int samples_per_frame=1920, int sample_rate=24000, *,
+                  size_t codes_capacity=1024, double pcm_seconds=4.0, double backpressure_seconds=2.0):
+        cdef et_pipe_config config
+        config.groups = groups
+        config.samples_per_frame = samples_per_frame
+        config.sample_rate = sample_rate
+        config.codes_capacity = codes_capacity
+        config.pcm_capacity = <size_t>(pcm_seconds * sample_rate)
+        config.backpressure = <int64_t>(backpressure_seconds * sample_rate)
+        cdef int err = 0
+        self.ptr = et_pipe_create(&config, &err)
+        if self.ptr == NULL:
+            raise ValueError(f"pipe: {ERROR_NAMES.get(err, err)}: groups={groups}, "
+                             f"samples_per_frame={samples_per_frame}, sample_rate={sample_rate}")
+
+    def __dealloc__(self):
+        et_pipe_destroy(self.ptr)
+
+    @property
+    def generation(self):
+        return et_pipe_generation(self.ptr)
+
+    @property
+    def loop_fd(self):
+        return self.ptr.loop_fd
+
+    @property
+    def sample_rate(self):
+        return self.ptr.config.sample_rate
+
+    @property
+    def samples_per_frame(self):
+        return self.ptr.config.samples_per_frame
+
+    @property
+    def groups(self):
+        return self.ptr.config.groups
+
+    @property
+    def buffered(self):
+        return et_pipe_buffered(self.ptr)
+
+    @property
+    def pending_frames(self):
+        return et_pipe_pending_frames(self.ptr)
+
+    @property
+    def stopping(self):
+        return bool(et_pipe_is_stopping(self.ptr))
+
+    @property
+    def paused(self):
+        return bool(et_pipe_is_paused(self.ptr))
+
+    @property
+    def start_samples(self):
+        return et_pipe_get_start(self.ptr)
+
+    def next_generation(self):
+        return et_pipe_next_generation(self.ptr)
+
+    def stop(self):
+        et_pipe_stop(self.ptr)
+
+    def set_paused(self, bint paused):
+        et_pipe_set_paused(self.ptr, paused)
+
+    def set_start_samples(self, int64_t samples):
+        et_pipe_set_start(self.ptr, samples)
+
+    def set_gain(self, float gain):
+        et_pipe_set_gain(self.ptr, gain)
+
+    def counters(self):
+        return {name: et_pipe_counter(self.ptr, i) for i, name in enumerate(COUNTERS)}
+
+    def events(self):
+        cdef et_event e
+        cdef uint64_t count
+        posix_read(self.ptr.loop_fd, &count, sizeof(count))
+        out = []
+        while et_pipe_next_event(self.ptr, &e):
+            out.append((EVENT_NAMES[e.kind], e.generation, REASON_NAMES[e.reason], e.value, e.t_ns))
+        return out
+
+    def push_item(self, uint32_t generation, int kind, *, codes=None, int arg=0, int reason=0):
+        cdef et_item item
+        cdef int i
+        cdef int err
+        memset(&item, 0, sizeof(item))
+        item.generation, item.kind, item.arg, item.reason = generation, kind, arg, reason
+        if codes is not None:
+            if len(codes) != self.ptr.config.groups:
+                raise ValueError(f"codes: {len(codes)} given, {self.ptr.config.groups} expected")
+            for i in range(self.ptr.config.groups):
+                item.codes[i] = codes[i]
+        with nogil:
+            err = et_pipe_push_item(self.ptr, &item)
+        return ERROR_NAMES[err]
+
+    def pop_item(self, int timeout_ms=0):
+        cdef et_item item
+        cdef int got
+        with nogil:
+            got = et_pipe_pop_item(self.ptr, &item, timeout_ms)
+        if got != 1:
+            return None
+        codes = [item.codes[i] for i in range(self.ptr.config.groups)]
+        return item.generation, item.kind, item.reason, item.arg, codes
+
+    def push_pcm(self, uint32_t generation, const float[::1] pcm):
+        cdef int err
+        cdef size_t n = pcm.shape[0]
+        if n == 0:
+            return "ok"
+        with nogil:
+            err = et_pipe_push_pcm(self.ptr, generation, &pcm[0], n)
+        return ERROR_NAMES[err]
+
+    def push_silence(self, uint32_t generation, size_t n):
+        cdef int err
+        with nogil:
+            err = et_pipe_push_pcm(self.ptr, generation, NULL, n)
+        return ERROR_NAMES[err]
+
+    def push_end(self, uint32_t generation, int reason=1):
+        cdef int err
+        with nogil:
+            err = et_pipe_push_end(self.ptr, generation, reason)
+        return ERROR_NAMES[err]
+
+    def front(self):
+        cdef et_block b
+        if not et_pipe_front(self.ptr, &b):
+            return None
+        return b.generation, b.kind, b.reason, b.samples
+
+    def read(self, size_t n):
+        out = bytearray(2 * n)
+        cdef unsigned char[::1] view = out
+        cdef size_t got = 0
+        if n:
+            got = et_pipe_read(self.ptr, <int16_t *>&view[0], n)
+        del view
+        return bytes(out[:2 * got])
+
+    def consume_end(self):
+        et_pipe_consume_end(self.ptr)

@@ -1,0 +1,321 @@
+/* The pipe between generator, decoder, playout and loop. See et_pipe.h. */
+#include "et_pipe.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EVENT_CAPACITY = 256, BLOCK_CAPACITY = 4096, WAIT_MS = 200 };
+
+int64_t et_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int et_wait(int fd, int timeout_ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (poll(&p, 1, timeout_ms) <= 0)
+        return 0;
+    uint64_t count;
+    /* Another wake-up may have been taken in between: an empty read is fine. */
+    return read(fd, &count, sizeof count) == sizeof count;
+}
+
+void et_wake(int fd)
+{
+    uint64_t one = 1;
+    ssize_t n;
+    do
+        n = write(fd, &one, sizeof one);
+    while (n < 0 && errno == EINTR);
+}
+
+static void release(et_pipe *p);
+
+static int init(et_pipe *p, const et_pipe_config *config)
+{
+    p->generator_fd = p->decoder_fd = p->playout_fd = p->loop_fd = -1;
+    if (config->groups < 1 || config->groups > ET_MAX_GROUPS || config->samples_per_frame < 1 ||
+        config->samples_per_frame > ET_MAX_SPF || config->sample_rate < 1000 || config->backpressure < 1)
+        return ET_E_ARG;
+    p->config = *config;
+    int err;
+    if ((err = et_ring_init(&p->items, sizeof(et_item), config->codes_capacity)) ||
+        (err = et_ring_init(&p->blocks, sizeof(et_block), BLOCK_CAPACITY)) ||
+        (err = et_ring_init(&p->pcm, sizeof(int16_t), config->pcm_capacity)) ||
+        (err = et_ring_init(&p->decoder_events, sizeof(et_event), EVENT_CAPACITY)) ||
+        (err = et_ring_init(&p->playout_events, sizeof(et_event), EVENT_CAPACITY))) {
+        release(p);
+        return err;
+    }
+    int *fds[] = {&p->generator_fd, &p->decoder_fd, &p->playout_fd, &p->loop_fd};
+    for (size_t i = 0; i < 4; i++)
+        if ((*fds[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+            release(p);
+            return ET_E_MEMORY;
+        }
+    atomic_store(&p->start_samples, 1);
+    atomic_store(&p->gain, 1.0f);
+    return ET_OK;
+}
+
+static void release(et_pipe *p)
+{
+    et_ring *rings[] = {&p->items, &p->blocks, &p->pcm, &p->decoder_events, &p->playout_events};
+    for (size_t i = 0; i < 5; i++)
+        et_ring_free(rings[i]);
+    int *fds[] = {&p->generator_fd, &p->decoder_fd, &p->playout_fd, &p->loop_fd};
+    for (size_t i = 0; i < 4; i++)
+        if (*fds[i] >= 0) {
+            close(*fds[i]);
+            *fds[i] = -1;
+        }
+}
+
+et_pipe *et_pipe_create(const et_pipe_config *config, int *err)
+{
+    /* The rings' counters are cache-line aligned, which calloc does not promise. */
+    size_t size = (sizeof(et_pipe) + 63) / 64 * 64;
+    et_pipe *p = aligned_alloc(64, size);
+    if (!p) {
+        *err = ET_E_MEMORY;
+        return NULL;
+    }
+    memset(p, 0, size);
+    *err = init(p, config);
+    if (*err) {
+        free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void et_pipe_destroy(et_pipe *p)
+{
+    if (p) {
+        release(p);
+        free(p);
+    }
+}
+
+void et_pipe_wake_all(et_pipe *p)
+{
+    et_wake(p->generator_fd);
+    et_wake(p->decoder_fd);
+    et_wake(p->playout_fd);
+}
+
+uint32_t et_pipe_next_generation(et_pipe *p)
+{
+    uint32_t g = atomic_load_explicit(&p->generation, memory_order_relaxed) + 1;
+    if (g == 0)
+        g = 1;
+    atomic_store_explicit(&p->generation, g, memory_order_release);
+    et_pipe_wake_all(p);
+    return g;
+}
+
+void et_pipe_stop(et_pipe *p)
+{
+    atomic_store_explicit(&p->stop, 1, memory_order_release);
+    et_pipe_wake_all(p);
+}
+
+void et_pipe_set_paused(et_pipe *p, bool paused)
+{
+    atomic_store_explicit(&p->paused, paused, memory_order_release);
+    et_pipe_wake_all(p);
+}
+
+static bool stopping(const et_pipe *p)
+{
+    return atomic_load_explicit(&p->stop, memory_order_acquire) != 0;
+}
+
+static int64_t backlog(const et_pipe *p)
+{
+    int64_t frames = atomic_load_explicit(&p->pending_frames, memory_order_acquire);
+    return frames * p->config.samples_per_frame + (int64_t)et_ring_used(&p->pcm);
+}
+
+int et_pipe_push_item(et_pipe *p, const et_item *item)
+{
+    bool frame = item->kind == ET_ITEM_FRAME;
+    for (;;) {
+        if (stopping(p))
+            return ET_E_STOPPED;
+        if (!et_pipe_live(p, item->generation))
+            return ET_E_STALE;
+        if (et_ring_space(&p->items) > 0 && !(frame && backlog(p) >= p->config.backpressure))
+            break;
+        atomic_fetch_add_explicit(&p->generator_beat, 1, memory_order_relaxed);
+        et_wait(p->generator_fd, WAIT_MS);
+    }
+    /* Counted before it can be seen, so that the count never goes below zero. */
+    if (frame) {
+        atomic_fetch_add_explicit(&p->pending_frames, 1, memory_order_acq_rel);
+        atomic_fetch_add_explicit(&p->frames_generated, 1, memory_order_relaxed);
+    }
+    et_ring_write(&p->items, item, 1);
+    et_wake(p->decoder_fd);
+    return ET_OK;
+}
+
+int et_pipe_pop_item(et_pipe *p, et_item *item, int timeout_ms)
+{
+    for (;;) {
+        if (stopping(p))
+            return ET_E_STOPPED;
+        while (et_ring_read(&p->items, item, 1)) {
+            if (item->kind == ET_ITEM_FRAME)
+                atomic_fetch_sub_explicit(&p->pending_frames, 1, memory_order_acq_rel);
+            et_wake(p->generator_fd);
+            if (et_pipe_live(p, item->generation))
+                return 1;
+        }
+        if (!et_wait(p->decoder_fd, timeout_ms))
+            return 0;
+    }
+}
+
+/* Wait until a block entry and at least one sample fit. */
+static int wait_space(et_pipe *p, uint32_t generation, bool samples)
+{
+    for (;;) {
+        if (stopping(p))
+            return ET_E_STOPPED;
+        if (!et_pipe_live(p, generation))
+            return ET_E_STALE;
+        if (et_ring_space(&p->blocks) > 0 && (!samples || et_ring_space(&p->pcm) > 0))
+            return ET_OK;
+        atomic_fetch_add_explicit(&p->decoder_beat, 1, memory_order_relaxed);
+        et_wait(p->decoder_fd, WAIT_MS);
+    }
+}
+
+static int push_block(et_pipe *p, uint32_t generation, int kind, int reason, size_t samples)
+{
+    et_block b = {.generation = generation, .kind = (uint16_t)kind, .reason = (uint16_t)reason,
+                  .samples = (uint32_t)samples};
+    et_ring_write(&p->blocks, &b, 1);
+    et_wake(p->playout_fd);
+    return ET_OK;
+}
+
+static int16_t to_s16(float x)
+{
+    float v = rintf(x * 32768.0f);
+    if (!(v > -32768.0f)) /* NaN too */
+        return isnan(v) ? 0 : -32768;
+    return v > 32767.0f ? 32767 : (int16_t)v;
+}
+
+int et_pipe_push_pcm(et_pipe *p, uint32_t generation, const float *pcm, size_t n)
+{
+    int16_t part[1024];
+    float gain = atomic_load_explicit(&p->gain, memory_order_relaxed);
+    while (n > 0) {
+        int err = wait_space(p, generation, true);
+        if (err)
+            return err;
+        size_t m = et_ring_space(&p->pcm);
+        if (m > n)
+            m = n;
+        /* Samples first, then the block that announces them: the consumer reads only what a block covers. */
+        for (size_t done = 0; done < m;) {
+            size_t k = m - done < 1024 ? m - done : 1024;
+            for (size_t i = 0; i < k; i++)
+                part[i] = pcm ? to_s16(pcm[done + i] * gain) : 0;
+            et_ring_write(&p->pcm, part, k);
+            done += k;
+        }
+        push_block(p, generation, ET_BLOCK_PCM, 0, m);
+        if (pcm)
+            pcm += m;
+        n -= m;
+    }
+    return ET_OK;
+}
+
+int et_pipe_push_end(et_pipe *p, uint32_t generation, uint16_t reason)
+{
+    int err = wait_space(p, generation, false);
+    return err ? err : push_block(p, generation, ET_BLOCK_END, reason, 0);
+}
+
+/* The front block is changed in place as it is read: only the consumer touches entries before head. */
+static et_block *front_entry(et_pipe *p)
+{
+    uint64_t tail = atomic_load_explicit(&p->blocks.tail, memory_order_relaxed);
+    if (atomic_load_explicit(&p->blocks.head, memory_order_acquire) == tail)
+        return NULL;
+    return (et_block *)(p->blocks.data + (size_t)(tail & (p->blocks.capacity - 1)) * sizeof(et_block));
+}
+
+int et_pipe_front(et_pipe *p, et_block *block)
+{
+    et_block *b;
+    while ((b = front_entry(p)) != NULL) {
+        if (et_pipe_live(p, b->generation)) {
+            *block = *b;
+            return 1;
+        }
+        et_ring_skip(&p->pcm, b->samples);
+        et_ring_skip(&p->blocks, 1);
+        et_wake(p->decoder_fd);
+        et_wake(p->generator_fd);
+    }
+    return 0;
+}
+
+size_t et_pipe_read(et_pipe *p, int16_t *dst, size_t n)
+{
+    et_block *b = front_entry(p);
+    if (!b || b->kind != ET_BLOCK_PCM)
+        return 0;
+    if (n > b->samples)
+        n = b->samples;
+    n = et_ring_read(&p->pcm, dst, n);
+    b->samples -= (uint32_t)n;
+    if (b->samples == 0)
+        et_ring_skip(&p->blocks, 1);
+    et_wake(p->decoder_fd);
+    et_wake(p->generator_fd);
+    return n;
+}
+
+void et_pipe_consume_end(et_pipe *p)
+{
+    et_block *b = front_entry(p);
+    if (b && b->kind == ET_BLOCK_END)
+        et_ring_skip(&p->blocks, 1);
+    et_wake(p->decoder_fd);
+}
+
+size_t et_pipe_buffered(const et_pipe *p)
+{
+    return et_ring_used(&p->pcm);
+}
+
+void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int reason, int64_t value)
+{
+    et_event e = {.generation = generation, .kind = (uint16_t)kind, .reason = (uint16_t)reason,
+                  .value = value, .t_ns = et_now_ns()};
+    et_ring_write(queue, &e, 1);
+    et_wake(p->loop_fd);
+}
+
+int et_pipe_next_event(et_pipe *p, et_event *event)
+{
+    if (et_ring_read(&p->playout_events, event, 1))
+        return 1;
+    return et_ring_read(&p->decoder_events, event, 1) ? 1 : 0;
+}

@@ -1,0 +1,172 @@
+/* What lies between the threads: a codes ring (generator -> decoder), a PCM ring with its block list
+ * (decoder -> playout), event queues (threads -> asyncio loop) and the live generation number.
+ *
+ * Each ring has one producer and one consumer. Every entry carries the generation it was made for; a
+ * consumer throws away what is not of the live generation, so an abort is one atomic store. */
+#ifndef ET_PIPE_H
+#define ET_PIPE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "et_types.h"
+
+/* --- generator -> decoder --------------------------------------------------------------------------- */
+
+enum et_item_kind {
+    ET_ITEM_FRAME = 1,     /* codes */
+    ET_ITEM_SEG_BEGIN,     /* decoder state back to the start of a stream; arg: frames to decode and drop */
+    ET_ITEM_SEG_END,       /* decode what is pending */
+    ET_ITEM_PAUSE,         /* arg: samples of silence */
+    ET_ITEM_END,           /* end of the utterance; reason */
+};
+
+typedef struct {
+    uint32_t generation;
+    uint16_t kind;
+    uint16_t reason;
+    int32_t arg;
+    int16_t codes[ET_MAX_GROUPS];
+} et_item;
+
+/* --- decoder -> playout ----------------------------------------------------------------------------- */
+
+enum et_block_kind {
+    ET_BLOCK_PCM = 1,      /* samples: how many belong to this block */
+    ET_BLOCK_END,          /* end of the utterance; reason */
+};
+
+typedef struct {
+    uint32_t generation;
+    uint16_t kind;
+    uint16_t reason;
+    uint32_t samples;
+} et_block;
+
+/* --- threads -> loop -------------------------------------------------------------------------------- */
+
+enum et_event_kind {
+    ET_EV_FIRST_CHUNK = 1, /* decoder: first PCM of a generation is in the ring */
+    ET_EV_STARTED,         /* playout: first sample was given to the sink; value: samples buffered then */
+    ET_EV_FINISHED,        /* playout: the last sample was heard; reason; value: samples heard */
+    ET_EV_DROPPED,         /* playout: silent after an abort of `generation`; value: samples heard */
+    ET_EV_UNDERRUN,        /* playout: the device or the ring ran dry; value: count for this utterance */
+    ET_EV_DEVICE,          /* playout: the sink failed; value: negative errno */
+    ET_EV_DECODER,         /* decoder: decode failed; value: et_error */
+};
+
+typedef struct {
+    uint32_t generation;
+    uint16_t kind;
+    uint16_t reason;
+    int64_t value;
+    int64_t t_ns;          /* CLOCK_MONOTONIC */
+} et_event;
+
+/* --- one-producer one-consumer ring of fixed-size entries -------------------------------------------- */
+
+typedef struct {
+    unsigned char *data;
+    size_t entry;          /* bytes of an entry */
+    size_t capacity;       /* entries, a power of two */
+    _Alignas(64) _Atomic uint64_t head;  /* entries ever written */
+    _Alignas(64) _Atomic uint64_t tail;  /* entries ever read */
+} et_ring;
+
+int et_ring_init(et_ring *r, size_t entry, size_t capacity);
+void et_ring_free(et_ring *r);
+size_t et_ring_used(const et_ring *r);
+size_t et_ring_space(const et_ring *r);
+/* Copy up to n entries in or out; the number copied. */
+size_t et_ring_write(et_ring *r, const void *src, size_t n);
+size_t et_ring_read(et_ring *r, void *dst, size_t n);
+/* Look at or skip what can be read. peek copies without consuming. */
+size_t et_ring_peek(const et_ring *r, void *dst, size_t n);
+size_t et_ring_skip(et_ring *r, size_t n);
+
+/* --- the pipe ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int groups;               /* codebooks of a frame */
+    int samples_per_frame;
+    int sample_rate;
+    size_t codes_capacity;    /* items; rounded up to a power of two */
+    size_t pcm_capacity;      /* samples; rounded up to a power of two */
+    int64_t backpressure;     /* samples: the generator pauses while queued codes + PCM exceed this */
+} et_pipe_config;
+
+typedef struct et_pipe {
+    et_pipe_config config;
+
+    _Atomic uint32_t generation;  /* the live one; 0 before the first utterance */
+    _Atomic int stop;             /* threads leave */
+    _Atomic int paused;           /* playout holds */
+
+    et_ring items, blocks, pcm;
+    et_ring decoder_events, playout_events;
+
+    /* eventfds: a thread sleeps on its own and is woken by its neighbours. */
+    int generator_fd, decoder_fd, playout_fd;
+    int loop_fd;                  /* events wait */
+
+    _Atomic int64_t pending_frames;  /* frames in items (live or stale) not yet decoded */
+    _Atomic int64_t start_samples;   /* playout starts when this many samples wait, or at ET_BLOCK_END */
+    _Atomic float gain;              /* volume of the live utterance, applied when PCM enters the ring */
+
+    /* Progress counters, for the watchdog and statistics. */
+    _Atomic uint64_t generator_beat, decoder_beat, playout_beat;
+    _Atomic uint64_t frames_generated, frames_decoded, samples_out, underruns;
+} et_pipe;
+
+/* NULL with *err set (ET_E_ARG, ET_E_MEMORY) on failure. */
+et_pipe *et_pipe_create(const et_pipe_config *config, int *err);
+void et_pipe_destroy(et_pipe *p);
+
+/* Make a new generation the live one and return it (never 0). Whatever belongs to the old one is dead from
+ * this moment; all threads are woken. Called by the loop only. */
+uint32_t et_pipe_next_generation(et_pipe *p);
+static inline bool et_pipe_live(const et_pipe *p, uint32_t generation)
+{
+    return atomic_load_explicit(&p->generation, memory_order_acquire) == generation;
+}
+void et_pipe_stop(et_pipe *p);
+void et_pipe_set_paused(et_pipe *p, bool paused);
+void et_pipe_wake_all(et_pipe *p);
+
+int64_t et_now_ns(void);
+/* Sleep on an eventfd for at most timeout_ms; resets it. Returns 1 when woken, 0 on timeout. */
+int et_wait(int fd, int timeout_ms);
+void et_wake(int fd);
+
+/* Generator: append an item; waits while the ring or the backpressure limit is full (only frames count against
+ * the limit). Returns ET_OK, ET_E_STALE or ET_E_STOPPED. */
+int et_pipe_push_item(et_pipe *p, const et_item *item);
+
+/* Decoder: next item of the live generation (stale ones are thrown away), waiting at most timeout_ms.
+ * Returns 1, or 0 when none came, or ET_E_STOPPED. */
+int et_pipe_pop_item(et_pipe *p, et_item *item, int timeout_ms);
+
+/* Decoder: convert n float samples in -1..1 to s16 with the gain (rounded to nearest, clipped) and append them
+ * as a block; waits while the ring is full. n may exceed the ring: it goes in pieces.
+ * pcm NULL appends n samples of silence. Returns ET_OK, ET_E_STALE, ET_E_STOPPED. */
+int et_pipe_push_pcm(et_pipe *p, uint32_t generation, const float *pcm, size_t n);
+int et_pipe_push_end(et_pipe *p, uint32_t generation, uint16_t reason);
+
+/* Playout: the block at the front of the live generation without consuming it; stale blocks and their samples
+ * are skipped. Returns 1 with *block (samples: those not yet read of it), 0 when there is none. */
+int et_pipe_front(et_pipe *p, et_block *block);
+/* Playout: read up to n samples of the front block (kind PCM); the number read. The block is consumed with its
+ * last sample. */
+size_t et_pipe_read(et_pipe *p, int16_t *dst, size_t n);
+/* Playout: consume a front block of kind END. */
+void et_pipe_consume_end(et_pipe *p);
+/* Samples in the PCM ring, stale ones included. */
+size_t et_pipe_buffered(const et_pipe *p);
+
+/* Post an event (dropped when nobody reads and the queue of 256 is full); wakes loop_fd. */
+void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int reason, int64_t value);
+/* Loop: next event of either queue; 1 or 0. */
+int et_pipe_next_event(et_pipe *p, et_event *event);
+
+#endif

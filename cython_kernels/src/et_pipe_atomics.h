@@ -1,0 +1,31 @@
+/* Plain functions over the pipe's atomics, for callers that have no C11 atomics (Cython). */
+#ifndef ET_PIPE_ATOMICS_H
+#define ET_PIPE_ATOMICS_H
+
+#include "et_pipe.h"
+
+static inline uint32_t et_pipe_generation(const et_pipe *p) { return atomic_load(&p->generation); }
+static inline int et_pipe_is_stopping(const et_pipe *p) { return atomic_load(&p->stop); }
+static inline int et_pipe_is_paused(const et_pipe *p) { return atomic_load(&p->paused); }
+static inline int64_t et_pipe_pending_frames(const et_pipe *p) { return atomic_load(&p->pending_frames); }
+static inline void et_pipe_set_start(et_pipe *p, int64_t samples)
+{
+    atomic_store(&p->start_samples, samples);
+    et_wake(p->playout_fd);
+}
+static inline int64_t et_pipe_get_start(const et_pipe *p) { return atomic_load(&p->start_samples); }
+static inline void et_pipe_set_gain(et_pipe *p, float gain) { atomic_store(&p->gain, gain); }
+static inline uint64_t et_pipe_counter(const et_pipe *p, int which)
+{
+    switch (which) {
+    case 0: return atomic_load(&p->generator_beat);
+    case 1: return atomic_load(&p->decoder_beat);
+    case 2: return atomic_load(&p->playout_beat);
+    case 3: return atomic_load(&p->frames_generated);
+    case 4: return atomic_load(&p->frames_decoded);
+    case 5: return atomic_load(&p->samples_out);
+    default: return atomic_load(&p->underruns);
+    }
+}
+
+#endif

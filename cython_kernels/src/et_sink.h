@@ -1,0 +1,4 @@
+#ifndef ET_SINK_H
+#define ET_SINK_H
+typedef struct et_sink et_sink;
+#endif
