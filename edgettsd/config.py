@@ -73,9 +73,15 @@ class EngineConfig:
     buffer_seconds: float = _key(
         2.0, "Seconds of speech to generate ahead of the sound device.", low=0.2, high=60
     )
-    threads_generator: int = _key(0, "Threads of the language model; 0: chosen for this machine.", low=0, high=64)
-    threads_decoder: int = _key(0, "Threads of the audio decoder; 0: chosen for this machine.", low=0, high=64)
-    cpus_generator: tuple[int, ...] = _key((), 'CPUs of the language model, such as "0-1,3"; empty: any.', cpus=True)
+    threads_generator: int = _key(
+        0, "Threads of the language model; 0: chosen for this machine.", low=0, high=64
+    )
+    threads_decoder: int = _key(
+        0, "Threads of the audio decoder; 0: chosen for this machine.", low=0, high=64
+    )
+    cpus_generator: tuple[int, ...] = _key(
+        (), 'CPUs of the language model, such as "0-1,3"; empty: any.', cpus=True
+    )
     cpus_decoder: tuple[int, ...] = _key((), "CPUs of the audio decoder; empty: any.", cpus=True)
     cpus_playout: tuple[int, ...] = _key((), "CPUs of the playout thread; empty: any.", cpus=True)
     schedule: str = _key(
@@ -104,7 +110,9 @@ class AudioConfig:
     )
     device: str = _key("default", "ALSA PCM to play on; for sink = \"file\" the WAV file to write.")
     period_ms: int = _key(20, "Length of one device period, in ms.", low=1, high=1000)
-    buffer_ms: int = _key(100, "Length of the device buffer, in ms; at least two periods.", low=2, high=10_000)
+    buffer_ms: int = _key(
+        100, "Length of the device buffer, in ms; at least two periods.", low=2, high=10_000
+    )
     preroll_ms: int = _key(
         0, "Silence played before each utterance, in ms, for amplifiers that mute the first sound.",
         low=0, high=5000,

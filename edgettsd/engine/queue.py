@@ -181,7 +181,8 @@ class UtteranceQueue(Generic[T]):
         own = sum(entry.client == client for entry in kept)
         if own >= self._per_client:
             raise QueueFullError(
-                f"{own} utterances of this caller wait already; the limit for one caller is {self._per_client}"
+                f"{own} utterances of this caller wait already; "
+                f"the limit for one caller is {self._per_client}"
             )
 
     def _remember(self, entry: Entry[T]) -> None:

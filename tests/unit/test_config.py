@@ -62,7 +62,7 @@ def test_drop_ins_are_read_in_order_of_name_and_win(tmp_path, monkeypatch):
 
 
 def test_a_named_file_must_exist_and_ignores_drop_ins(tmp_path):
-    with pytest.raises(ConfigError, match="edgettsd.toml: No such file"):
+    with pytest.raises(ConfigError, match=r"edgettsd\.toml: No such file"):
         load(tmp_path / "edgettsd.toml")
     write(tmp_path, "[nonsense]", "edgettsd.toml.d/10.toml")
     assert load(write(tmp_path, "")) == Config()
@@ -80,7 +80,8 @@ def test_a_named_file_must_exist_and_ignores_drop_ins(tmp_path):
     ("[engine]\nmax_seconds = inf", r"max_seconds = inf: must be a finite number"),
     ("[engine]\nmax_seconds = 0", r"max_seconds = 0: must be above 0"),
     ("[engine]\nmax_seconds = false", r"max_seconds = False: must be a finite number"),
-    ("[engine]\nschedule = \"fast\"", r"schedule = 'fast': must be one of \"\", \"fixed\", \"ramp\", \"adaptive\""),
+    ("[engine]\nschedule = \"fast\"",
+     r"schedule = 'fast': must be one of \"\", \"fixed\", \"ramp\", \"adaptive\""),
     ("[engine]\nchunks = [1, 0]", r"chunks = \[1, 0\]: each from 1 to 64"),
     ("[engine]\nchunks = 4", r"chunks = 4: must be a list of integers"),
     ("[engine]\nchunks = [1, true]", r"must be a list of integers"),
@@ -106,7 +107,8 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text, cpus", [
-    ("", ()), ("3", (3,)), ("0-2", (0, 1, 2)), ("0-1,3", (0, 1, 3)), ("3,0-1,1", (0, 1, 3)), (" 2 , 1 ", (1, 2)),
+    ("", ()), ("3", (3,)), ("0-2", (0, 1, 2)), ("0-1,3", (0, 1, 3)), ("3,0-1,1", (0, 1, 3)),
+    (" 2 , 1 ", (1, 2)),
 ])
 def test_cpu_lists(text, cpus):
     assert parse_cpus(text) == cpus

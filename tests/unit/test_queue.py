@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from edgettsd.engine._api import Priority
 from edgettsd.engine.queue import HISTORY, UtteranceQueue
 from edgettsd.errors import NotFoundError, QueueFullError
 
-I, M, T, N, P = Priority
+IM, M, T, N, P = Priority
 
 
 def fill(queue: UtteranceQueue[str], *priorities: Priority, client: str = ":1.1") -> list[int]:
@@ -23,7 +25,7 @@ def ids(entries) -> list[int]:
 
 def test_ids_ascend_from_one_and_order_is_class_then_arrival():
     queue: UtteranceQueue[str] = UtteranceQueue()
-    assert fill(queue, P, M, I, M, T, I) == [1, 2, 3, 4, 5, 6]
+    assert fill(queue, P, M, IM, M, T, IM) == [1, 2, 3, 4, 5, 6]
     assert ids(queue.waiting) == [3, 6, 2, 4, 5, 1]
 
 
@@ -48,11 +50,11 @@ def test_messages_wait_for_each_other():
 
 
 @pytest.mark.parametrize("active, arriving, ends", [
-    (I, I, False), (I, M, False), (I, T, False), (I, P, False),
-    (M, I, False), (M, M, False), (M, T, False), (M, P, False),
-    (T, I, True), (T, M, True), (T, T, True), (T, P, False),
-    (N, I, True), (N, M, True), (N, T, True), (N, N, True), (N, P, False),
-    (P, I, True), (P, M, True), (P, T, True), (P, N, False), (P, P, False),
+    (IM, IM, False), (IM, M, False), (IM, T, False), (IM, P, False),
+    (M, IM, False), (M, M, False), (M, T, False), (M, P, False),
+    (T, IM, True), (T, M, True), (T, T, True), (T, P, False),
+    (N, IM, True), (N, M, True), (N, T, True), (N, N, True), (N, P, False),
+    (P, IM, True), (P, M, True), (P, T, True), (P, N, False), (P, P, False),
 ])
 def test_what_an_arrival_does_to_the_active_one(active, arriving, ends):
     queue: UtteranceQueue[str] = UtteranceQueue()
@@ -65,13 +67,13 @@ def test_what_an_arrival_does_to_the_active_one(active, arriving, ends):
 
 
 @pytest.mark.parametrize("waiting, arriving, ends", [
-    (I, I, False), (M, I, False), (T, I, False), (P, I, False),
+    (IM, IM, False), (M, IM, False), (T, IM, False), (P, IM, False),
     (M, M, False), (T, M, False), (P, M, False),
     (T, T, True), (P, T, False), (P, P, True), (M, T, False), (M, P, False),
 ])
 def test_what_an_arrival_does_to_a_waiting_one(waiting, arriving, ends):
     queue: UtteranceQueue[str] = UtteranceQueue()
-    fill(queue, I)
+    fill(queue, IM)
     queue.take()
     old = fill(queue, waiting)
     new, replaced = queue.put(":1.2", arriving, "new")
@@ -80,7 +82,7 @@ def test_what_an_arrival_does_to_a_waiting_one(waiting, arriving, ends):
     assert new.id in ids(queue.waiting)
 
 
-@pytest.mark.parametrize("busy", [I, M, T])
+@pytest.mark.parametrize("busy", [IM, M, T])
 @pytest.mark.parametrize("active", [True, False])
 def test_a_notification_is_dropped_when_something_higher_is_there(busy, active):
     queue: UtteranceQueue[str] = UtteranceQueue(limit=1)
@@ -100,11 +102,11 @@ def test_a_waiting_notification_goes_when_a_message_comes():
 
 
 @pytest.mark.parametrize("arriving, gone", [
-    (I, [M, T, N, P]), (M, [M, T, N, P]), (T, [T, N, P]), (P, [P]),
+    (IM, [M, T, N, P]), (M, [M, T, N, P]), (T, [T, N, P]), (P, [P]),
 ])
 def test_interrupt_replaces_its_class_and_below_but_never_important(arriving, gone):
     queue: UtteranceQueue[str] = UtteranceQueue()
-    fill(queue, I, M, T, P)
+    fill(queue, IM, M, T, P)
     before = {entry.id: entry for entry in queue.waiting}
     new, replaced = queue.put(":1.2", arriving, "new", interrupt=True)
     assert {e.priority for e in replaced} == set(gone) - {N}
@@ -127,7 +129,7 @@ def test_limits_refuse_and_change_nothing():
         queue.put("a", M, "x")
     assert fill(queue, M, client="b") == [3], "a refused utterance takes no id"
     with pytest.raises(QueueFullError, match="limit is 3"):
-        queue.put("c", I, "x")
+        queue.put("c", IM, "x")
     assert ids(queue.waiting) == [1, 2, 3]
 
 
@@ -208,7 +210,7 @@ def test_every_accepted_utterance_ends_exactly_once(steps):
             except QueueFullError:
                 continue
             accepted.add(new.id)
-            assert not any(e.priority is I for e in replaced)
+            assert not any(e.priority is IM for e in replaced)
             ended += [e.id for e in replaced if e is not queue.active]
         elif action == "take":
             queue.take()
@@ -217,10 +219,8 @@ def test_every_accepted_utterance_ends_exactly_once(steps):
         elif action == "clear":
             ended += ids(queue.clear())
         elif action == "remove":
-            try:
+            with contextlib.suppress(KeyError):
                 ended.append(queue.remove(*args).id)
-            except KeyError:
-                pass
         waiting = queue.waiting
         assert len(waiting) <= 5
         assert [e.priority for e in waiting] == sorted(e.priority for e in waiting)

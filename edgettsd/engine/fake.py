@@ -1,0 +1,313 @@
+"""A scripted engine: real queueing, no model and no sound device.
+
+It serves tests of the daemon, its bus and its tools, and clients' developers who have no model at hand
+(``edgettsd --engine fake``). It "speaks" in real time divided by `speed`, at 15 characters a second, and
+writes a quiet tone where audio is asked for. Words in the text script what happens (only here, never in
+the real engine)::
+
+    fake:seconds=2.5     the speech lasts 2.5 s
+    fake:runaway         ends with that reason half way; likewise fake:limit, fake:device, fake:error
+    fake:stall           heartbeat() is false from then on
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import re
+import stat
+import struct
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgettsd.config import Config
+from edgettsd.engine._api import OnChanged, OnFinished, OnStarted, Reason, Request, State, Voice
+from edgettsd.engine.queue import Entry, UtteranceQueue
+from edgettsd.engine.wav import wav_header
+from edgettsd.errors import NotReadyError
+
+SAMPLE_RATE = 24_000
+FRAME_SAMPLES = 1920
+FRAME_SECONDS = FRAME_SAMPLES / SAMPLE_RATE
+CHARACTERS_PER_SECOND = 15.0
+
+_SCRIPT = re.compile(r"fake:(?:seconds=(\d+(?:\.\d+)?)|(\w+))")
+_SCRIPTED = {reason.value: reason for reason in (Reason.RUNAWAY, Reason.LIMIT, Reason.DEVICE, Reason.ERROR)}
+
+
+@dataclass(slots=True)
+class _Job:
+    """What the engine keeps of one utterance."""
+
+    request: Request
+    stop: Reason | None = None
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    frames: int = 0
+    began: float = 0.0
+
+    def end(self, reason: Reason) -> None:
+        """Ask the speaking task to end; the first reason counts."""
+        if self.stop is None:
+            self.stop = reason
+        self.wake.set()
+
+
+class FakeEngine:
+    """The scripted engine; `speed` > 0 is how much faster than real time it speaks."""
+
+    def __init__(self, config: Config, speed: float = 1.0) -> None:
+        if not (math.isfinite(speed) and speed > 0):
+            raise ValueError(f"speed = {speed}: must be above 0")
+        self.on_started: OnStarted = lambda utterance, info: None
+        self.on_finished: OnFinished = lambda utterance, reason, stats: None
+        self.on_changed: OnChanged = lambda: None
+        self._config = config.engine
+        self._speed = speed
+        limits = config.engine.queue_limit, config.engine.client_limit
+        self._queue: UtteranceQueue[_Job] = UtteranceQueue(*limits)
+        self._running = False
+        self._stopping = False
+        self._paused = False
+        self._stalled = False
+        self._task: asyncio.Task[None] | None = None
+        self._ended: Counter[str] = Counter()
+
+    @property
+    def state(self) -> State:
+        """What it is doing; paused wins over speaking."""
+        if self._stopping:
+            return State.STOPPING
+        if not self._running:
+            return State.STARTING
+        if self._paused:
+            return State.PAUSED
+        return State.SPEAKING if self._queue.active or len(self._queue) else State.IDLE
+
+    @property
+    def active(self) -> int:
+        """Id of the utterance being spoken, 0 when there is none."""
+        return self._queue.active.id if self._queue.active else 0
+
+    @property
+    def queue_length(self) -> int:
+        """How many wait."""
+        return len(self._queue)
+
+    @property
+    def model_name(self) -> str:
+        """Always "fake"."""
+        return "fake"
+
+    @property
+    def sample_rate(self) -> int:
+        """24000 Hz."""
+        return SAMPLE_RATE
+
+    @property
+    def voices(self) -> tuple[Voice, ...]:
+        """Two voices that sound the same."""
+        return (
+            Voice("alpha", ("english", "german"), "A quiet tone"),
+            Voice("beta", ("english",), "The same tone"),
+        )
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages that options may name."""
+        return ("english", "german")
+
+    async def start(self) -> None:
+        """Become ready."""
+        await asyncio.sleep(0)
+        self._running = True
+        self.on_changed()
+
+    async def stop(self) -> None:
+        """End everything as aborted; idempotent."""
+        self._stopping = True
+        self.abort_all()
+        if self._task is not None:
+            await self._task
+        # Finished callbacks of waiting utterances are scheduled, not called, by abort_all.
+        await asyncio.sleep(0)
+        self.on_changed()
+
+    def speak(self, request: Request) -> int:
+        """Queue an utterance; raises NotReadyError, QueueFullError."""
+        if self._stopping or not self._running:
+            raise NotReadyError(f"the engine is {self.state.value}")
+        options = request.options
+        new, replaced = self._queue.put(
+            request.client, options.priority, _Job(request), interrupt=options.interrupt
+        )
+        if "fake:stall" in request.text:
+            self._stalled = True
+        for entry in replaced:
+            self._end(entry, Reason.REPLACED)
+        self._next()
+        self.on_changed()
+        return new.id
+
+    def abort(self, utterance: int, client: str) -> bool:
+        """Abort one utterance of `client`; raises NotFoundError."""
+        entry = self._queue.find(utterance, client)
+        if entry is None:
+            return False
+        self._abort(entry)
+        self.on_changed()
+        return True
+
+    def abort_all(self) -> int:
+        """Abort everything; returns how many."""
+        entries = self._queue.clear()
+        for entry in entries:
+            self._end(entry, Reason.ABORTED)
+        count = len(entries)
+        if (active := self._queue.active) is not None:
+            count += active.item.stop is None
+            active.item.end(Reason.ABORTED)
+        self.on_changed()
+        return count
+
+    def client_gone(self, client: str) -> None:
+        """Abort the client_bound utterances of `client`."""
+        for entry in self._queue.of_client(client):
+            if entry.item.request.options.client_bound:
+                self._abort(entry)
+        self.on_changed()
+
+    def pause(self) -> None:
+        """Hold the speech where it is."""
+        self._paused = True
+        self.on_changed()
+
+    def resume(self) -> None:
+        """Go on after pause()."""
+        self._paused = False
+        if (active := self._queue.active) is not None:
+            active.item.wake.set()
+        self._next()
+        self.on_changed()
+
+    def heartbeat(self) -> bool:
+        """False once a text said "fake:stall"."""
+        return not self._stalled
+
+    def stats(self) -> Mapping[str, Any]:
+        """How many utterances ended, by reason."""
+        return {f"ended_{reason}": count for reason, count in sorted(self._ended.items())}
+
+    def _abort(self, entry: Entry[_Job]) -> None:
+        if entry is not self._queue.active:
+            self._queue.remove(entry.id)
+        self._end(entry, Reason.ABORTED)
+
+    def _end(self, entry: Entry[_Job], reason: Reason) -> None:
+        """End an utterance: the active one through its task, a waiting one after the caller has its reply."""
+        if entry is self._queue.active:
+            entry.item.end(reason)
+        else:
+            asyncio.get_running_loop().call_soon(self._finished, entry, reason)
+
+    def _next(self) -> None:
+        if self._task is not None or self._paused:
+            return
+        entry = self._queue.take()
+        if entry is not None:
+            self._task = asyncio.get_running_loop().create_task(self._run(entry))
+
+    async def _run(self, entry: Entry[_Job]) -> None:
+        job = entry.item
+        job.began = time.monotonic()
+        self.on_started(entry.id, {"voice": job.request.options.voice or self._config.voice or "alpha"})
+        self.on_changed()
+        try:
+            reason = await self._speak(job)
+        except BrokenPipeError:
+            reason = Reason.ABORTED
+        except OSError:
+            reason = Reason.ERROR
+        self._queue.finish()
+        self._task = None
+        self._finished(entry, reason)
+        self._next()
+        self.on_changed()
+
+    async def _speak(self, job: _Job) -> Reason:
+        seconds, reason = self._plan(job.request)
+        if job.request.fd is not None and job.request.format == "wav":
+            await self._write(job, wav_header(SAMPLE_RATE))
+        for _ in range(round(seconds / FRAME_SECONDS)):
+            await self._wait(job, FRAME_SECONDS / self._speed)
+            while self._paused and job.stop is None:
+                await self._wait(job, None)
+            if job.stop is not None:
+                return job.stop
+            if job.request.fd is not None:
+                await self._write(job, _tone(job.frames, job.request.options.volume))
+            job.frames += 1
+        return job.stop or reason
+
+    def _plan(self, request: Request) -> tuple[float, Reason]:
+        """Length in seconds and how it ends, from the text."""
+        text, reason, scripted = request.text, Reason.COMPLETED, None
+        for seconds, word in _SCRIPT.findall(text):
+            scripted = float(seconds) if seconds else scripted
+            reason = _SCRIPTED.get(word, reason)
+        length = len(text) / CHARACTERS_PER_SECOND if any(map(str.isalnum, text)) else 0.0
+        length = length if scripted is None else scripted
+        if reason is not Reason.COMPLETED:
+            length /= 2
+        longest = min(request.options.max_seconds or math.inf, self._config.max_seconds)
+        return (longest, Reason.LIMIT) if length > longest else (length, reason)
+
+    async def _wait(self, job: _Job, seconds: float | None) -> None:
+        """Sleep, or wait for pause or stop to change."""
+        if job.stop is not None:
+            return
+        job.wake.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(job.wake.wait(), seconds)
+
+    async def _write(self, job: _Job, data: bytes) -> None:
+        """Write everything unless stopped; raises OSError. The loop never blocks on the reader."""
+        fd = job.request.fd
+        assert fd is not None
+        loop = asyncio.get_running_loop()
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            await loop.run_in_executor(None, os.write, fd, data)
+            return
+        os.set_blocking(fd, False)
+        while data and job.stop is None:
+            try:
+                data = data[os.write(fd, data):]
+            except BlockingIOError:
+                loop.add_writer(fd, job.wake.set)
+                try:
+                    await self._wait(job, None)
+                finally:
+                    loop.remove_writer(fd)
+
+    def _finished(self, entry: Entry[_Job], reason: Reason) -> None:
+        job = entry.item
+        if job.request.fd is not None:
+            os.close(job.request.fd)
+        self._ended[reason.value] += 1
+        stats: dict[str, Any] = {"frames": job.frames, "audio_seconds": job.frames * FRAME_SECONDS}
+        if job.began:
+            stats["wall_seconds"] = time.monotonic() - job.began
+        self.on_finished(entry.id, reason, stats)
+
+
+def _tone(frame: int, volume: float) -> bytes:
+    """One frame of a quiet 250 Hz tone, s16le; continuous from frame to frame."""
+    start = frame * FRAME_SAMPLES
+    peak = min(32767.0, 1000.0 * volume)
+    step = 2 * math.pi * 250 / SAMPLE_RATE
+    samples = (round(peak * math.sin(step * n)) for n in range(start, start + FRAME_SAMPLES))
+    return struct.pack(f"<{FRAME_SAMPLES}h", *samples)
