@@ -2,7 +2,6 @@
 # shellcheck shell=bash
 
 VENV=$ROOT/.venv
-EVAL_VENV=$ROOT/build/evalvenv
 STAMPS=$ROOT/build/stamps
 NETWORK_HINT="check the network and pip's settings (pip config list), then run the same command again; it goes on from here."
 
@@ -26,9 +25,11 @@ _is_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev
 choose_python() {
     local candidate
     for candidate in "${PYTHON:-}" /usr/bin/python3 python3.13 python3.12 python3.11 python3; do
-        [[ -n $candidate ]] && candidate=$(command -v "$candidate") && _is_python "$candidate" || continue
-        PYTHON=$candidate
-        return
+        candidate=$(command -v "${candidate:-none}") || continue
+        if _is_python "$candidate"; then
+            PYTHON=$candidate
+            return
+        fi
     done
     # On a bare Debian there is none yet; apt brings this one.
     PYTHON=/usr/bin/python3
@@ -61,7 +62,7 @@ TABLE
     fi
 }
 
-# setup_apt [tests]: install the Debian packages that are missing, after listing them.
+# setup_apt run|tests: install the Debian packages that are missing, after listing them.
 setup_apt() {
     local package probe purpose missing=() why=() sudo=()
     while IFS='|' read -r package probe purpose; do
@@ -135,7 +136,7 @@ setup_model() {
     printf '%s' "$key" >"$STAMPS/model"
 }
 
-# setup_all [tests]: everything up to an installed edgettsd.
+# setup_all run|tests: everything up to an installed edgettsd.
 setup_all() {
     one_at_a_time
     choose_python
