@@ -118,7 +118,7 @@ setup_package() {
 _install_package() {
     # The build folder is kept, so that only what has changed is compiled.
     cd "$ROOT" && PATH=$VENV/bin:$PATH "$VENV/bin/python" -m pip install -v --no-input --no-deps --no-build-isolation \
-        --force-reinstall "-Cbuild-dir=$ROOT/build/native" .
+        --force-reinstall "--config-settings=build-dir=$ROOT/build/native" .
 }
 
 # setup_model: a tiny random checkpoint and its bundle in build/try, until a voice ships.
