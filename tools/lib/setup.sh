@@ -130,9 +130,9 @@ setup_model() {
     rm -rf "$STAMPS/model" "$ROOT/build/try"
     mkdir -p "$ROOT/build/try"
     step checkpoint "Making a tiny random checkpoint" "see the log." \
-        "$VENV/bin/python" "$ROOT/tools/make_checkpoint" --size tiny --task custom_voice --seed 1 "$ROOT/build/try/checkpoint"
+        "$ROOT/tools/make_checkpoint" --size tiny --task custom_voice --seed 1 "$ROOT/build/try/checkpoint"
     step convert "Converting it to a bundle" "see the log." \
-        "$VENV/bin/python" "$ROOT/tools/convert" "$ROOT/build/try/checkpoint" "$MODEL"
+        "$ROOT/tools/convert" "$ROOT/build/try/checkpoint" "$MODEL"
     printf '%s' "$key" >"$STAMPS/model"
 }
 
