@@ -1,0 +1,206 @@
+"""The LiteRT decoder on a miniature model whose output is known from numpy."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from litert_mini import Mini
+from numpy.typing import NDArray
+
+from cython_kernels.litert import LiteRtDecoder
+
+MINI = Mini(chunks=(1, 4, 8))
+SHAPE = {"groups": MINI.groups, "samples_per_frame": MINI.spf, "entries": MINI.entries}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return MINI.write(tmp_path_factory.mktemp("mini") / "decoder.tflite")
+
+
+def make(path: Path, **kwargs: object) -> LiteRtDecoder:
+    return LiteRtDecoder(path, **{**SHAPE, **kwargs})
+
+
+def run(decoder: LiteRtDecoder, codes: NDArray[np.int32], sizes: list[int]) -> NDArray[np.float32]:
+    at, parts = 0, []
+    for n in sizes:
+        parts.append(decoder.decode(codes[at : at + n]))
+        at += n
+    assert at == len(codes)
+    return np.concatenate(parts)
+
+
+def rss_kib() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * (os.sysconf("SC_PAGE_SIZE") // 1024)
+
+
+@pytest.mark.parametrize("sizes", [[1] * 24, [4] * 6, [8] * 3, [1, 4, 8, 4, 1, 1, 1, 4]])
+def test_every_chunking_equals_the_whole(model: Path, sizes: list[int]) -> None:
+    codes = MINI.random_codes(24)
+    pcm = run(make(model), codes, sizes)
+    assert pcm.dtype == np.float32 and pcm.shape == (24 * MINI.spf,)
+    np.testing.assert_allclose(pcm, MINI.reference(codes), atol=1e-6)
+
+
+def test_reset_starts_a_new_stream_from_either_copy_of_the_state(model: Path) -> None:
+    decoder, codes = make(model), MINI.random_codes(9)
+    for frames in (1, 2):
+        run(decoder, codes[:frames], [1] * frames)
+        decoder.reset()
+        np.testing.assert_allclose(run(decoder, codes, [8, 1]), MINI.reference(codes), atol=1e-6)
+        decoder.reset()
+
+
+def test_properties(model: Path) -> None:
+    decoder = make(model, threads=1)
+    assert decoder.sizes == (1, 4, 8) and decoder.groups == 4 and decoder.samples_per_frame == 32
+    info = decoder.info
+    assert info["version"] == "2.3.0" and info["accelerator"] == "cpu" and info["threads"] == 1
+    assert info["states"] == 2 and info["state_bytes"] == 4 * (MINI.spf + 1) and info["weight_cache"] == ""
+    assert info["fully_delegated"] is False, "GATHER is not an operator of XNNPACK"
+
+
+def test_a_subset_of_the_signatures(model: Path) -> None:
+    decoder = make(model, chunks=(4,))
+    with pytest.raises(ValueError, match="codes has 1 frames, allowed 4"):
+        decoder.decode(MINI.random_codes(1))
+
+
+@pytest.mark.parametrize("code", [-1, MINI.entries, 2**31 - 1, -(2**31)])
+def test_a_code_out_of_range_is_refused_and_leaves_the_state(model: Path, code: int) -> None:
+    decoder, codes = make(model), MINI.random_codes(5)
+    first = decoder.decode(codes[:1])
+    bad = codes[1:5].copy()
+    bad[3, 3] = code
+    with pytest.raises(ValueError, match="allowed 0 to 15"):
+        decoder.decode(bad)
+    np.testing.assert_allclose(
+        np.concatenate([first, decoder.decode(codes[1:])]), MINI.reference(codes), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        np.zeros((2, 4), np.int32),
+        np.zeros((0, 4), np.int32),
+        np.zeros((1, 3), np.int32),
+        np.zeros((1, 4), np.int64),
+        np.zeros(4, np.int32),
+        np.zeros((1, 1, 4), np.int32),
+    ],
+)
+def test_codes_of_a_wrong_shape_or_type(model: Path, codes: NDArray[np.generic]) -> None:
+    with pytest.raises(ValueError, match=r"^codes (has|is) .*allowed"):
+        make(model).decode(codes)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "text"),
+    [
+        ("groups", 0, "groups is 0, allowed 1 to 32"),
+        ("samples_per_frame", 5000, "samples_per_frame is 5000, allowed 1 to 4096"),
+        ("entries", 0, "entries is 0, allowed 1 to 65536"),
+        ("threads", 0, "threads is 0, allowed 1 to 64"),
+        ("chunks", (), "chunks has 0 sizes, allowed 1 to 8"),
+        ("chunks", (4, 1), r"chunks\[1\] is 1, allowed 1 to 32, ascending"),
+        ("chunks", (64,), r"chunks\[0\] is 64, allowed 1 to 32"),
+        ("chunks", (2,), "the model has no signature decode_2"),
+        ("groups", 5, r"input codes of signature decode_1 is int32\[1,1,4\], expected int32\[1,1,5\]"),
+        (
+            "samples_per_frame",
+            31,
+            r"output pcm of signature decode_1 is float32\[1,32\], expected float32\[1,31\]",
+        ),
+    ],
+)
+def test_arguments_out_of_range(model: Path, argument: str, value: object, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make(model, **{argument: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"pcm_name": "audio"}, "signature decode_1 has no output named pcm"),
+        ({"state_name": "state"}, "signature decode_1 has no input named state_00"),
+        ({"prefix": "dec"}, "the model has no signature decode_1"),
+        ({"code_type": 4}, "input codes of signature decode_1 is "),
+        ({"codes_rank": 2}, r"input codes of signature decode_1 is int32\[1,4\], expected int32\[1,1,4\]"),
+        ({"pcm_extra": 1}, r"output pcm of signature decode_1 is float32\[2,16\], expected float32\[1,32\]"),
+        ({"drop_state_output": True}, "signature decode_1 has 3 inputs and 2 outputs"),
+    ],
+)
+def test_a_file_with_another_interface_is_refused_by_name(
+    tmp_path: Path, change: dict[str, object], text: str
+) -> None:
+    path = Mini(**change).write(tmp_path / "decoder.tflite")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=text) as error:
+        make(path, chunks=(1, 4))
+    assert str(path) in str(error.value)
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.tflite", tmp_path):
+        with pytest.raises(FileNotFoundError, match="does not exist"):
+            make(path)
+
+
+def test_a_thousand_calls_keep_memory_flat(model: Path) -> None:
+    decoder, codes = make(model), MINI.random_codes(13)
+    for _ in range(50):
+        run(decoder, codes, [1, 4, 8])
+    before = rss_kib()
+    for _ in range(1000):
+        run(decoder, codes, [1, 4, 8])
+        decoder.reset()
+    assert rss_kib() - before < 512
+
+
+def test_fifty_decoders_keep_memory_and_descriptors_flat(model: Path) -> None:
+    for _ in range(10):
+        make(model)
+    before, fds = rss_kib(), len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        make(model).decode(MINI.random_codes(1))
+    assert rss_kib() - before < 4096
+    assert len(os.listdir("/proc/self/fd")) == fds
+
+
+def test_two_decoders_in_two_threads_do_not_mix(model: Path) -> None:
+    results: dict[int, NDArray[np.float32]] = {}
+
+    def work(seed: int) -> None:
+        results[seed] = run(make(model), MINI.random_codes(400, seed), [1, 4, 8, 4, 8] * 16)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for seed in (1, 2):
+        np.testing.assert_allclose(results[seed], MINI.reference(MINI.random_codes(400, seed)), atol=1e-5)
+
+
+def test_compute_threads_are_as_many_and_where_asked(model: Path) -> None:
+    cpu = max(os.sched_getaffinity(0))
+    seen: dict[str, object] = {}
+
+    def work() -> None:
+        os.sched_setaffinity(0, {cpu})
+        before = set(os.listdir("/proc/self/task"))
+        decoder = make(model, threads=3)
+        decoder.decode(MINI.random_codes(8))
+        new = set(os.listdir("/proc/self/task")) - before
+        seen["n"] = len(new)
+        seen["cpus"] = {c for t in new for c in os.sched_getaffinity(int(t))}
+
+    t = threading.Thread(target=work)
+    t.start()
+    t.join()
+    assert seen == {"n": 2, "cpus": {cpu}}
