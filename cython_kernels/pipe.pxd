@@ -8,18 +8,18 @@ cdef extern from "et_talker.h" nogil:
         int hidden
         int vocab
         int max_context
-        int (*reset)(et_talker *)
-        int (*feed)(et_talker *, const float *, int)
-        const float *(*hidden_out)(et_talker *)
-        const float *(*logits)(et_talker *)
+        int (*reset)(et_talker *) noexcept nogil
+        int (*feed)(et_talker *, const float *, int) noexcept nogil
+        const float *(*hidden_out)(et_talker *) noexcept nogil
+        const float *(*logits)(et_talker *) noexcept nogil
 
 cdef extern from "et_predictor.h" nogil:
     ctypedef struct et_predictor:
         int input_hidden
         int groups
         int vocab
-        int (*begin)(et_predictor *, const float *, const float *, const float **)
-        int (*next)(et_predictor *, int, const float *, const float **)
+        int (*begin)(et_predictor *, const float *, const float *, const float **) noexcept nogil
+        int (*next)(et_predictor *, int, const float *, const float **) noexcept nogil
 
 cdef extern from "et_decoder.h" nogil:
     ctypedef struct et_decoder:
@@ -27,8 +27,8 @@ cdef extern from "et_decoder.h" nogil:
         int samples_per_frame
         int n_sizes
         int sizes[8]
-        int (*reset)(et_decoder *)
-        int (*decode)(et_decoder *, const int32_t *, int, float *)
+        int (*reset)(et_decoder *) noexcept nogil
+        int (*decode)(et_decoder *, const int32_t *, int, float *) noexcept nogil
 
 cdef extern from "et_sink.h":
     ctypedef struct et_sink:
