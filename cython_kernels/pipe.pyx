@@ -11,6 +11,7 @@ cdef extern from "et_pipe_atomics.h" nogil:
     int64_t et_pipe_pending_frames(const et_pipe *p)
     void et_pipe_set_start(et_pipe *p, int64_t samples)
     int64_t et_pipe_get_start(const et_pipe *p)
+    void et_pipe_set_plan(et_pipe *p, int64_t min_start, int64_t expected_frames)
     void et_pipe_set_gain(et_pipe *p, float gain)
     uint64_t et_pipe_counter(const et_pipe *p, int which)
 
@@ -110,6 +111,9 @@ cdef class Pipe:
 
     def set_start_samples(self, int64_t samples):
         et_pipe_set_start(self.ptr, samples)
+
+    def set_plan(self, int64_t min_start, int64_t expected_frames):
+        et_pipe_set_plan(self.ptr, min_start, expected_frames)
 
     def set_gain(self, float gain):
         et_pipe_set_gain(self.ptr, gain)

@@ -63,6 +63,8 @@ static int init(et_pipe *p, const et_pipe_config *config)
             return ET_E_MEMORY;
         }
     atomic_store(&p->start_samples, 1);
+    atomic_store(&p->min_start, 1);
+    atomic_store(&p->limit, config->backpressure);
     atomic_store(&p->gain, 1.0f);
     return ET_OK;
 }
@@ -154,7 +156,7 @@ int et_pipe_push_item(et_pipe *p, const et_item *item)
             return ET_E_STOPPED;
         if (!et_pipe_live(p, item->generation))
             return ET_E_STALE;
-        if (et_ring_space(&p->items) > 0 && !(frame && backlog(p) >= p->config.backpressure))
+        if (et_ring_space(&p->items) > 0 && !(frame && backlog(p) >= atomic_load_explicit(&p->limit, memory_order_acquire)))
             break;
         atomic_fetch_add_explicit(&p->generator_beat, 1, memory_order_relaxed);
         et_wait(p->generator_fd, WAIT_MS);

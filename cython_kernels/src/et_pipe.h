@@ -93,7 +93,8 @@ typedef struct {
     int sample_rate;
     size_t codes_capacity;    /* items; rounded up to a power of two */
     size_t pcm_capacity;      /* samples; rounded up to a power of two */
-    int64_t backpressure;     /* samples: the generator pauses while queued codes + PCM exceed this */
+    int64_t backpressure;     /* samples: the generator pauses while queued codes + PCM exceed this;
+                                 raised while the start policy needs more */
 } et_pipe_config;
 
 typedef struct et_pipe {
@@ -112,6 +113,9 @@ typedef struct et_pipe {
 
     _Atomic int64_t pending_frames;  /* frames in items (live or stale) not yet decoded */
     _Atomic int64_t start_samples;   /* playout starts when this many samples wait, or at ET_BLOCK_END */
+    _Atomic int64_t limit;           /* backpressure limit in force, samples */
+    _Atomic int64_t min_start;       /* the least start_samples, set by the loop for each utterance */
+    _Atomic int64_t expected_frames; /* estimate for the utterance, 0: unknown */
     _Atomic float gain;              /* volume of the live utterance, applied when PCM enters the ring */
 
     /* Progress counters, for the watchdog and statistics. */

@@ -14,6 +14,14 @@ static inline void et_pipe_set_start(et_pipe *p, int64_t samples)
     et_wake(p->playout_fd);
 }
 static inline int64_t et_pipe_get_start(const et_pipe *p) { return atomic_load(&p->start_samples); }
+/* Before a new generation: how much to buffer at least, and how long the utterance may become. */
+static inline void et_pipe_set_plan(et_pipe *p, int64_t min_start, int64_t expected_frames)
+{
+    atomic_store(&p->min_start, min_start < 1 ? 1 : min_start);
+    atomic_store(&p->start_samples, min_start < 1 ? 1 : min_start);
+    atomic_store(&p->limit, p->config.backpressure);
+    atomic_store(&p->expected_frames, expected_frames);
+}
 static inline void et_pipe_set_gain(et_pipe *p, float gain) { atomic_store(&p->gain, gain); }
 static inline uint64_t et_pipe_counter(const et_pipe *p, int which)
 {

@@ -67,7 +67,18 @@ def test_samples_round_and_clip() -> None:
     gen = pipe.next_generation()
     x = np.array([0.0, 1.0, -1.0, 2.0, -2.0, 0.5 / 32768, 1.5 / 32768, np.nan, np.inf, -np.inf], np.float32)
     pipe.push_pcm(gen, x)
-    assert np.frombuffer(pipe.read(20), "<i2").tolist() == [0, 32767, -32768, 32767, -32768, 0, 2, 0, 32767, -32768]
+    assert np.frombuffer(pipe.read(20), "<i2").tolist() == [
+        0,
+        32767,
+        -32768,
+        32767,
+        -32768,
+        0,
+        2,
+        0,
+        32767,
+        -32768,
+    ]
 
 
 def test_gain_scales_the_live_utterance() -> None:

@@ -1,0 +1,74 @@
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from cython_kernels.pipe import DecoderHandle, Pipe, PredictorHandle, TalkerHandle
+
+SCHEDULES: tuple[str, ...]
+
+class SamplingParameters(Protocol):
+    @property
+    def do_sample(self) -> bool: ...
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def top_k(self) -> int: ...
+    @property
+    def top_p(self) -> float: ...
+    @property
+    def repetition_penalty(self) -> float: ...
+
+def schedule_next(
+    kind: str, chunks: Sequence[int], index: int, buffered: float = 0.0, rate: float = 1.0
+) -> int:
+    """Frames of chunk number `index`; `buffered` in frames, `rate` = time to make a frame / its duration."""
+
+def start_frames(remaining: float, rate: float, min_frames: float) -> float:
+    """Frames to buffer before playing so that `remaining` frames made at `rate` leave no gap."""
+
+class Generator:
+    """The frame loop over a talker and a code predictor. `tables[g]` [rows, hidden] are codebook g's rows."""
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        talker: TalkerHandle,
+        predictor: PredictorHandle,
+        tables: Sequence[npt.NDArray[Any]],
+    ) -> None: ...
+    def run(
+        self,
+        generation: int,
+        prompt: npt.NDArray[np.float32],
+        trailing: npt.NDArray[np.float32],
+        pad_row: npt.NDArray[np.float32],
+        *,
+        talker: SamplingParameters,
+        predictor: SamplingParameters,
+        eos: int,
+        banned: npt.NDArray[np.uint8] | None = None,
+        min_frames: int = 0,
+        max_frames: int = 4096,
+        drop_frames: int = 0,
+        seed: int = 0,
+        stream: int = 0,
+        collect: int = 0,
+    ) -> dict[str, Any]:
+        """One segment into the pipe, without the GIL, until EOS, `max_frames`, abort or error.
+
+        prompt [n, hidden] and trailing [m, hidden] float32, pad_row [hidden]. Returns frames, reason
+        ("completed", "limit", "aborted", "error"), error, nanoseconds by stage, and with `collect` the codes
+        [frames, groups] int16 of the first `collect` frames.
+        """
+
+class DecodeLoop:
+    """The decoder thread: run() returns after Pipe.stop()."""
+
+    def __init__(
+        self, pipe: Pipe, decoder: DecoderHandle, *, kind: str = "ramp", chunks: Sequence[int] = (1, 4, 8)
+    ) -> None: ...
+    @property
+    def rate(self) -> float: ...
+    def counters(self) -> dict[str, int]: ...
+    def run(self) -> None: ...

@@ -1,0 +1,241 @@
+"""Generator and decoder loops; see src/et_generate.h, src/et_decode.h and src/et_schedule.h."""
+
+from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+from cython_kernels.pipe cimport (DecoderHandle, Pipe, PredictorHandle, TalkerHandle, et_decoder, et_pipe,
+                                  et_predictor, et_talker)
+import numpy as np
+from cython_kernels.pipe import ERROR_NAMES, REASON_NAMES
+
+cdef extern from "et_sampler.h" nogil:
+    ctypedef struct et_sampling:
+        int do_sample
+        float temperature
+        int top_k
+        float top_p
+        float repetition_penalty
+
+cdef extern from "et_generate.h" nogil:
+    ctypedef struct et_table:
+        const void *data
+        int rows
+        int dim
+        int f16
+    ctypedef struct et_generator:
+        pass
+    ctypedef struct et_segment:
+        uint32_t generation
+        const float *prompt
+        int n_prompt
+        const float *trailing
+        int n_trailing
+        const float *pad_row
+        et_sampling c0
+        et_sampling fine
+        int eos
+        const uint8_t *banned
+        int min_frames
+        int max_frames
+        int drop_frames
+        uint64_t seed
+        uint64_t stream
+    ctypedef struct et_result:
+        int frames
+        int reason
+        int error
+        int64_t prefill_ns
+        int64_t talker_ns
+        int64_t predictor_ns
+        int64_t sample_ns
+        int64_t wait_ns
+        int64_t first_frame_ns
+        int substeps
+        int steps
+    int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_predictor *predictor,
+                          const et_table *tables, int groups)
+    void et_generator_free(et_generator *g)
+    void et_generate(et_generator *g, const et_segment *seg, et_result *result, int16_t *codes, int max_codes)
+
+cdef extern from "et_schedule.h" nogil:
+    ctypedef struct et_schedule:
+        int kind
+        int n
+        int chunks[16]
+    int et_schedule_check(const et_schedule *s)
+    int et_schedule_next(const et_schedule *s, int index, double buffered, double rate)
+    double et_start_frames(double remaining, double rate, double min_frames)
+
+cdef extern from "et_decode.h" nogil:
+    ctypedef struct et_decode:
+        double rate
+    int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule)
+    void et_decode_free(et_decode *d)
+    void et_decode_loop(et_decode *d)
+
+cdef extern from *:
+    """
+    #include "et_decode.h"
+    static int64_t decode_ns(const et_decode *d) { return atomic_load(&d->decode_ns); }
+    static int64_t decode_chunks(const et_decode *d) { return atomic_load(&d->chunks); }
+    """
+    int64_t decode_ns(const et_decode *d)
+    int64_t decode_chunks(const et_decode *d)
+
+SCHEDULES = ("fixed", "ramp", "adaptive")
+
+
+cdef int _schedule(et_schedule *s, kind, chunks) except -1:
+    if kind not in SCHEDULES:
+        raise ValueError(f"schedule kind is {kind!r}: allowed is {', '.join(SCHEDULES)}")
+    chunks = [int(c) for c in chunks]
+    memset(s, 0, sizeof(et_schedule))
+    s.kind = SCHEDULES.index(kind)
+    s.n = len(chunks)
+    if 1 <= len(chunks) <= 16:
+        for i, c in enumerate(chunks):
+            s.chunks[i] = min(max(c, -1), 1 << 20)
+    if et_schedule_check(s):
+        raise ValueError(f"schedule chunks are {chunks}: allowed is 1 to 16 numbers from 1 to 32")
+    return 0
+
+
+def schedule_next(kind, chunks, int index, double buffered=0.0, double rate=1.0):
+    cdef et_schedule s
+    _schedule(&s, kind, chunks)
+    return et_schedule_next(&s, index, buffered, rate)
+
+
+def start_frames(double remaining, double rate, double min_frames):
+    return et_start_frames(remaining, rate, min_frames)
+
+
+cdef et_sampling _sampling(p):
+    return et_sampling(bool(p.do_sample), p.temperature, p.top_k, p.top_p, p.repetition_penalty)
+
+
+cdef const float *_rows(array, int hidden, name, int *n) except? NULL:
+    cdef const float[:, ::1] view
+    if array.ndim != 2 or array.shape[1] != hidden or array.dtype != np.float32:
+        raise ValueError(f"{name} is {array.dtype} {array.shape}: float32 [n, {hidden}] expected")
+    n[0] = array.shape[0]
+    if array.shape[0] == 0:
+        return NULL
+    view = array
+    return &view[0, 0]
+
+
+cdef class Generator:
+    cdef et_generator g
+    cdef et_talker *talker
+    cdef object keep
+    cdef int groups, hidden, vocab
+    cdef bint ready
+
+    def __cinit__(self, Pipe pipe, TalkerHandle talker, PredictorHandle predictor, tables):
+        cdef et_table c_tables[32]
+        cdef const unsigned char[:, ::1] view
+        if len(tables) != predictor.predictor.groups or len(tables) > 32:
+            raise ValueError(f"tables: {len(tables)} given, {predictor.predictor.groups} expected")
+        for i, table in enumerate(tables):
+            if table.ndim != 2 or table.dtype not in (np.float32, np.float16) or not table.flags.c_contiguous:
+                raise ValueError(f"table {i} is {table.dtype} {table.shape}: contiguous float16 or float32 [rows, dim]")
+            view = table.view(np.uint8)
+            c_tables[i].data = &view[0, 0]
+            c_tables[i].rows, c_tables[i].dim = table.shape
+            c_tables[i].f16 = table.dtype == np.float16
+        self.ready = False
+        cdef int err = et_generator_init(&self.g, pipe.ptr, talker.talker, predictor.predictor, c_tables, len(tables))
+        if err:
+            raise ValueError(f"generator: {ERROR_NAMES[err]}: talker {talker.talker.hidden} x {talker.talker.vocab}, "
+                             f"predictor {predictor.predictor.input_hidden} x {predictor.predictor.vocab}, pipe and "
+                             f"predictor groups {pipe.groups} and {predictor.predictor.groups}, tables "
+                             f"{[t.shape for t in tables]} do not fit together")
+        self.ready = True
+        self.talker = talker.talker
+        self.groups = predictor.predictor.groups
+        self.hidden = talker.talker.hidden
+        self.vocab = talker.talker.vocab
+        self.keep = (pipe, talker, predictor, list(tables))
+
+    def __dealloc__(self):
+        if self.ready:
+            et_generator_free(&self.g)
+
+    def run(self, uint32_t generation, prompt, trailing, pad_row, *, talker, predictor, int eos, banned=None,
+            int min_frames=0, int max_frames=4096, int drop_frames=0, uint64_t seed=0, uint64_t stream=0,
+            int collect=0):
+        cdef et_segment seg
+        cdef et_result r
+        cdef const float[::1] pad
+        cdef const uint8_t[::1] mask
+        cdef int16_t[:, ::1] out
+        cdef int16_t *codes = NULL
+        cdef int n = 0
+        memset(&seg, 0, sizeof(seg))
+        seg.generation = generation
+        prompt, trailing = np.ascontiguousarray(prompt), np.ascontiguousarray(trailing)
+        seg.prompt = _rows(prompt, self.hidden, "prompt", &n)
+        seg.n_prompt = n
+        if n == 0:
+            raise ValueError("prompt has no rows: at least 1 expected")
+        seg.trailing = _rows(trailing, self.hidden, "trailing", &n)
+        seg.n_trailing = n
+        pad_row = np.ascontiguousarray(pad_row).reshape(1, -1)
+        seg.pad_row = _rows(pad_row, self.hidden, "pad_row", &n)
+        seg.c0, seg.fine = _sampling(talker), _sampling(predictor)
+        seg.eos = eos
+        if banned is not None:
+            if banned.shape != (self.vocab,) or banned.dtype != np.uint8:
+                raise ValueError(f"banned is {banned.dtype} {banned.shape}: uint8 [{self.vocab}] expected")
+            mask = banned
+            seg.banned = &mask[0]
+        seg.min_frames, seg.max_frames, seg.drop_frames = min_frames, max_frames, drop_frames
+        seg.seed, seg.stream = seed, stream
+        array = np.zeros((max(collect, 1), self.groups), np.int16)
+        out = array
+        if collect > 0:
+            codes = &out[0, 0]
+        with nogil:
+            et_generate(&self.g, &seg, &r, codes, collect)
+        result = {
+            "frames": r.frames, "reason": REASON_NAMES[r.reason], "error": ERROR_NAMES[r.error],
+            "prefill_ns": r.prefill_ns, "talker_ns": r.talker_ns, "predictor_ns": r.predictor_ns,
+            "sample_ns": r.sample_ns, "wait_ns": r.wait_ns, "first_frame_ns": r.first_frame_ns,
+            "substeps": r.substeps, "steps": r.steps,
+        }
+        if collect > 0:
+            result["codes"] = array[:min(collect, r.frames)]
+        return result
+
+
+cdef class DecodeLoop:
+    cdef et_decode d
+    cdef object keep
+    cdef bint ready
+
+    def __cinit__(self, Pipe pipe, DecoderHandle decoder, *, kind="ramp", chunks=(1, 4, 8)):
+        cdef et_schedule s
+        _schedule(&s, kind, chunks)
+        self.ready = False
+        cdef int err = et_decode_init(&self.d, pipe.ptr, decoder.decoder, &s)
+        if err:
+            raise ValueError(f"decoder: {ERROR_NAMES[err]}: decoder {decoder.decoder.groups} codebooks x "
+                             f"{decoder.decoder.samples_per_frame} samples, smallest chunk {decoder.decoder.sizes[0]}; "
+                             f"pipe {pipe.groups} x {pipe.samples_per_frame}; chunk sizes must begin with 1")
+        self.ready = True
+        self.keep = (pipe, decoder)
+
+    def __dealloc__(self):
+        if self.ready:
+            et_decode_free(&self.d)
+
+    @property
+    def rate(self):
+        return self.d.rate
+
+    def counters(self):
+        return {"decode_ns": decode_ns(&self.d), "chunks": decode_chunks(&self.d)}
+
+    def run(self):
+        with nogil:
+            et_decode_loop(&self.d)

@@ -1,0 +1,79 @@
+"""The sampler by itself, for tests and tools; the frame loop uses the same C."""
+
+from libc.stdint cimport uint8_t, uint64_t
+import numpy as np
+
+cdef extern from "et_sampler.h" nogil:
+    ctypedef struct et_sampling:
+        int do_sample
+        float temperature
+        int top_k
+        float top_p
+        float repetition_penalty
+    ctypedef struct et_sampler:
+        float *work
+        uint8_t *seen
+    ctypedef struct et_constraint:
+        const uint8_t *banned
+        int eos
+        int ban_eos
+    int et_sampler_init(et_sampler *s, int vocab)
+    void et_sampler_free(et_sampler *s)
+    void et_sampler_restart(et_sampler *s, uint64_t seed, uint64_t stream)
+    void et_sampler_process(et_sampler *s, const float *logits, int vocab, const et_sampling *p, const et_constraint *c)
+    int et_sampler_draw(et_sampler *s, const float *logits, int vocab, const et_sampling *p, const et_constraint *c)
+    void et_sampler_accept(et_sampler *s, int id)
+
+
+cdef class Sampler:
+    cdef et_sampler s
+    cdef int vocab
+    cdef object banned
+
+    def __cinit__(self, int vocab, *, banned=None):
+        if et_sampler_init(&self.s, vocab):
+            raise ValueError(f"vocab is {vocab}: allowed is 1 to 2^20")
+        self.vocab = vocab
+        self.banned = None
+        if banned is not None:
+            mask = np.zeros(vocab, np.uint8)
+            mask[np.asarray(banned, np.int64)] = 1
+            self.banned = mask
+
+    def __dealloc__(self):
+        et_sampler_free(&self.s)
+
+    def restart(self, uint64_t seed, uint64_t stream=0):
+        et_sampler_restart(&self.s, seed, stream)
+
+    def accept(self, int token):
+        if not 0 <= token < self.vocab:
+            raise ValueError(f"token is {token}: allowed is 0 to {self.vocab - 1}")
+        et_sampler_accept(&self.s, token)
+
+    cdef void _constraint(self, et_constraint *c, int eos, bint ban_eos):
+        cdef const uint8_t[::1] mask
+        c.banned = NULL
+        if self.banned is not None:
+            mask = self.banned
+            c.banned = &mask[0]
+        c.eos, c.ban_eos = eos, ban_eos
+
+    def probabilities(self, const float[::1] logits, *, do_sample=True, temperature=1.0, top_k=0, top_p=1.0,
+                      repetition_penalty=1.0, int eos=-1, bint ban_eos=False):
+        cdef et_sampling p = et_sampling(do_sample, temperature, top_k, top_p, repetition_penalty)
+        cdef et_constraint c
+        if logits.shape[0] != self.vocab:
+            raise ValueError(f"logits: {logits.shape[0]} given, {self.vocab} expected")
+        self._constraint(&c, eos, ban_eos)
+        et_sampler_process(&self.s, &logits[0], self.vocab, &p, &c)
+        return np.array(<float[:self.vocab]>self.s.work)
+
+    def draw(self, const float[::1] logits, *, do_sample=True, temperature=1.0, top_k=0, top_p=1.0,
+             repetition_penalty=1.0, int eos=-1, bint ban_eos=False):
+        cdef et_sampling p = et_sampling(do_sample, temperature, top_k, top_p, repetition_penalty)
+        cdef et_constraint c
+        if logits.shape[0] != self.vocab:
+            raise ValueError(f"logits: {logits.shape[0]} given, {self.vocab} expected")
+        self._constraint(&c, eos, ban_eos)
+        return et_sampler_draw(&self.s, &logits[0], self.vocab, &p, &c)

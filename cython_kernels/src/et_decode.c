@@ -1,0 +1,184 @@
+/* See et_decode.h. */
+#include "et_decode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule)
+{
+    memset(d, 0, sizeof *d);
+    if (et_schedule_check(schedule) || decoder->groups != pipe->config.groups ||
+        decoder->samples_per_frame != pipe->config.samples_per_frame || decoder->n_sizes < 1 ||
+        decoder->sizes[0] != 1 || decoder->sizes[decoder->n_sizes - 1] > ET_MAX_CHUNK)
+        return ET_E_ARG;
+    d->pipe = pipe;
+    d->decoder = decoder;
+    d->schedule = *schedule;
+    d->rate = 1.0;
+    d->pcm = calloc((size_t)ET_MAX_CHUNK * decoder->samples_per_frame, sizeof *d->pcm);
+    return d->pcm ? ET_OK : ET_E_MEMORY;
+}
+
+void et_decode_free(et_decode *d)
+{
+    free(d->pcm);
+    d->pcm = NULL;
+}
+
+/* Frames that lie before the listener or wait for him. */
+static double buffered_frames(const et_decode *d)
+{
+    return (double)et_pipe_buffered(d->pipe) / d->pipe->config.samples_per_frame;
+}
+
+/* Tell playout from when on it will not run dry, and the generator how far it may run ahead for that. */
+static void update_start(et_decode *d, int64_t now)
+{
+    et_pipe *p = d->pipe;
+    if (!et_pipe_live(p, d->generation))
+        return;
+    const int spf = p->config.samples_per_frame;
+    const double frame_ns = 1e9 * spf / p->config.sample_rate;
+    /* The first frame's own cost is in the prefill, so the rate needs two frames; waiting for space is not cost. */
+    if (d->frames_in >= 3 && (int64_t)et_pipe_buffered(p) < p->config.backpressure / 2) {
+        double measured = (double)(now - d->first_ns) / (double)(d->frames_in - 1) / frame_ns;
+        d->rate += 0.25 * (measured - d->rate);
+    }
+    double min_frames = (double)atomic_load_explicit(&p->min_start, memory_order_relaxed) / spf;
+    double expected = (double)atomic_load_explicit(&p->expected_frames, memory_order_relaxed);
+    double remaining = expected > d->frames_in ? expected - (double)d->frames_in : 0.0;
+    double need = et_start_frames(remaining, d->rate, min_frames) * spf;
+    /* Never ask for more than the ring can hold beside one chunk: that would wait for ever. */
+    double most = (double)p->pcm.capacity - 2.0 * ET_MAX_CHUNK * spf;
+    if (most < spf)
+        most = spf;
+    if (need > most)
+        need = most;
+    atomic_store_explicit(&p->start_samples, (int64_t)need, memory_order_release);
+    int64_t limit = (int64_t)need + ET_MAX_CHUNK * spf;
+    if (limit < p->config.backpressure)
+        limit = p->config.backpressure;
+    atomic_store_explicit(&p->limit, limit, memory_order_release);
+}
+
+static void fail(et_decode *d, int err)
+{
+    d->failed = 1;
+    d->pending = 0;
+    et_pipe_post(d->pipe, &d->pipe->decoder_events, d->generation, ET_EV_DECODER, ET_ERROR, err);
+}
+
+/* Decode the first n pending frames, n being one of the decoder's sizes. */
+static int decode(et_decode *d, int n)
+{
+    const int groups = d->decoder->groups, spf = d->decoder->samples_per_frame;
+    int64_t t0 = et_now_ns();
+    int err = d->decoder->decode(d->decoder, d->codes, n, d->pcm);
+    int64_t t1 = et_now_ns();
+    if (err)
+        return err;
+    atomic_fetch_add_explicit(&d->decode_ns, t1 - t0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->chunks, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->pipe->frames_decoded, (uint64_t)n, memory_order_relaxed);
+    d->pending -= n;
+    memmove(d->codes, d->codes + (size_t)n * groups, (size_t)d->pending * groups * sizeof *d->codes);
+    int skip = d->drop < n ? d->drop : n;
+    d->drop -= skip;
+    update_start(d, t1);
+    if (skip == n)
+        return ET_OK;
+    err = et_pipe_push_pcm(d->pipe, d->generation, d->pcm + (size_t)skip * spf, (size_t)(n - skip) * spf);
+    if (!err && d->samples_made == 0)
+        et_pipe_post(d->pipe, &d->pipe->decoder_events, d->generation, ET_EV_FIRST_CHUNK, 0, t1 - d->first_ns);
+    if (!err)
+        d->samples_made += (int64_t)(n - skip) * spf;
+    return err;
+}
+
+/* Decode whole chunks while there are enough frames; with flush also what is left, in the largest sizes. */
+static int decode_pending(et_decode *d, int flush)
+{
+    while (d->pending > 0) {
+        int want = et_schedule_next(&d->schedule, d->chunk_index, buffered_frames(d), d->rate);
+        if (d->pending < want && !flush)
+            return ET_OK;
+        if (d->pending >= want)
+            d->chunk_index++;
+        else
+            want = d->pending;
+        /* A chunk that is not one of the decoder's sizes goes in parts. */
+        while (want > 0) {
+            int n = et_fit_size(d->decoder->sizes, d->decoder->n_sizes, want);
+            int err = decode(d, n);
+            if (err)
+                return err;
+            want -= n;
+        }
+    }
+    return ET_OK;
+}
+
+static void begin_generation(et_decode *d, uint32_t generation)
+{
+    d->generation = generation;
+    d->failed = 0;
+    d->chunk_index = 0;
+    d->pending = 0;
+    d->drop = 0;
+    d->first_ns = 0;
+    d->frames_in = 0;
+    d->samples_made = 0;
+}
+
+static int handle(et_decode *d, const et_item *item)
+{
+    int err = ET_OK;
+    switch (item->kind) {
+    case ET_ITEM_FRAME:
+        if (d->frames_in++ == 0)
+            d->first_ns = et_now_ns();
+        for (int i = 0; i < d->decoder->groups; i++)
+            d->codes[d->pending * d->decoder->groups + i] = item->codes[i];
+        d->pending++;
+        return decode_pending(d, 0);
+    case ET_ITEM_SEG_BEGIN:
+        if ((err = decode_pending(d, 1)))
+            return err;
+        d->drop = item->arg;
+        return d->decoder->reset(d->decoder);
+    case ET_ITEM_SEG_END:
+        return decode_pending(d, 1);
+    case ET_ITEM_PAUSE:
+        if ((err = decode_pending(d, 1)))
+            return err;
+        return item->arg > 0 ? et_pipe_push_pcm(d->pipe, d->generation, NULL, (size_t)item->arg) : ET_OK;
+    case ET_ITEM_END:
+        if ((err = decode_pending(d, 1)))
+            return err;
+        return et_pipe_push_end(d->pipe, d->generation, item->reason);
+    default:
+        return ET_E_ARG;
+    }
+}
+
+void et_decode_loop(et_decode *d)
+{
+    et_item item;
+    for (;;) {
+        atomic_fetch_add_explicit(&d->pipe->decoder_beat, 1, memory_order_relaxed);
+        int got = et_pipe_pop_item(d->pipe, &item, 500);
+        if (got == ET_E_STOPPED)
+            return;
+        if (got == 0)
+            continue;
+        if (item.generation != d->generation)
+            begin_generation(d, item.generation);
+        if (d->failed)
+            continue;
+        int err = handle(d, &item);
+        if (err == ET_E_STOPPED)
+            return;
+        if (err && err != ET_E_STALE)
+            fail(d, err);
+    }
+}

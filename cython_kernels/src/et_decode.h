@@ -1,0 +1,36 @@
+/* The decoder thread's loop: codes from the pipe to PCM in the pipe. */
+#ifndef ET_DECODE_H
+#define ET_DECODE_H
+
+#include "et_decoder.h"
+#include "et_pipe.h"
+#include "et_schedule.h"
+
+typedef struct {
+    et_pipe *pipe;
+    et_decoder *decoder;
+    et_schedule schedule;
+
+    /* The utterance being decoded. */
+    uint32_t generation;
+    int failed;                 /* decode failed: the rest of this generation is thrown away */
+    int chunk_index;
+    int drop;                   /* frames still to be decoded and dropped */
+    int pending;                /* frames in codes */
+    int64_t first_ns;           /* when its first frame came */
+    int64_t frames_in;          /* frames that came */
+    int64_t samples_made;       /* samples that went to playout */
+    double rate;                /* time per frame / frame duration, smoothed over utterances */
+    int32_t codes[ET_MAX_CHUNK * ET_MAX_GROUPS];
+    float *pcm;                 /* [ET_MAX_CHUNK * samples_per_frame] */
+
+    _Atomic int64_t decode_ns;  /* sum; for statistics */
+    _Atomic int64_t chunks;
+} et_decode;
+
+int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule);
+void et_decode_free(et_decode *d);
+/* Runs until et_pipe_stop. */
+void et_decode_loop(et_decode *d);
+
+#endif

@@ -1,0 +1,203 @@
+/* See et_generate.h. Source of the loop: Qwen3TTSTalkerForConditionalGeneration.forward of qwen-tts 0.1.1:
+ * the frame's codes are predicted from the hidden state that gave codebook 0, the next input is the sum of
+ * the frame's 16 rows and of the text row whose turn it is. */
+#include "et_generate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* IEEE half to float for finite values: move exponent and mantissa, then rescale, which also normalises. */
+static inline float half_to_float(uint16_t h)
+{
+    union { uint32_t u; float f; } v = {.u = (uint32_t)(h & 0x7fff) << 13}, s = {.u = (uint32_t)(h & 0x8000) << 16};
+    v.f *= 0x1.0p112f;
+    v.u |= s.u;
+    return v.f;
+}
+
+void et_table_copy(const et_table *t, int row, float *out)
+{
+    if (t->f16) {
+        const uint16_t *src = (const uint16_t *)t->data + (size_t)row * t->dim;
+        for (int i = 0; i < t->dim; i++)
+            out[i] = half_to_float(src[i]);
+    } else {
+        memcpy(out, (const float *)t->data + (size_t)row * t->dim, (size_t)t->dim * sizeof *out);
+    }
+}
+
+void et_table_add(const et_table *t, int row, float *out)
+{
+    if (t->f16) {
+        const uint16_t *src = (const uint16_t *)t->data + (size_t)row * t->dim;
+        for (int i = 0; i < t->dim; i++)
+            out[i] += half_to_float(src[i]);
+    } else {
+        const float *src = (const float *)t->data + (size_t)row * t->dim;
+        for (int i = 0; i < t->dim; i++)
+            out[i] += src[i];
+    }
+}
+
+int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_predictor *predictor,
+                      const et_table *tables, int groups)
+{
+    memset(g, 0, sizeof *g);
+    if (groups < 2 || groups > ET_MAX_GROUPS || groups != predictor->groups || groups != pipe->config.groups ||
+        predictor->input_hidden != talker->hidden)
+        return ET_E_ARG;
+    for (int i = 0; i < groups; i++)
+        if (tables[i].dim != talker->hidden || tables[i].rows < (i ? predictor->vocab : talker->vocab))
+            return ET_E_ARG;
+    g->pipe = pipe;
+    g->talker = talker;
+    g->predictor = predictor;
+    memcpy(g->tables, tables, (size_t)groups * sizeof *tables);
+    g->row = calloc((size_t)talker->hidden, sizeof *g->row);
+    g->part = calloc((size_t)talker->hidden, sizeof *g->part);
+    int err = g->row && g->part ? ET_OK : ET_E_MEMORY;
+    if (!err)
+        err = et_sampler_init(&g->c0, talker->vocab);
+    if (!err)
+        err = et_sampler_init(&g->fine, predictor->vocab);
+    if (err)
+        et_generator_free(g);
+    return err;
+}
+
+void et_generator_free(et_generator *g)
+{
+    free(g->row);
+    free(g->part);
+    g->row = g->part = NULL;
+    et_sampler_free(&g->c0);
+    et_sampler_free(&g->fine);
+}
+
+static void end(et_result *r, int reason, int error)
+{
+    r->reason = reason;
+    r->error = error;
+}
+
+static void fail(et_result *r, int error)
+{
+    end(r, error == ET_E_STALE || error == ET_E_STOPPED ? ET_ABORTED : ET_ERROR, error);
+}
+
+static int alive(const et_generator *g, uint32_t generation)
+{
+    if (atomic_load_explicit(&g->pipe->stop, memory_order_acquire))
+        return ET_E_STOPPED;
+    return et_pipe_live(g->pipe, generation) ? ET_OK : ET_E_STALE;
+}
+
+/* Codebooks 1.. of the frame whose codes[0] is known; g->row becomes the sum of the frame's rows. */
+static int predict_frame(et_generator *g, const et_segment *seg, int16_t *codes, et_result *r)
+{
+    const int groups = g->predictor->groups;
+    const et_constraint free_draw = {.eos = -1};
+    const float *logits = NULL;
+    et_table_copy(&g->tables[0], codes[0], g->row);
+    for (int k = 1; k < groups; k++) {
+        int err = alive(g, seg->generation);
+        if (err)
+            return err;
+        int64_t t0 = et_now_ns();
+        if (k == 1) {
+            err = g->predictor->begin(g->predictor, g->talker->hidden_out(g->talker), g->row, &logits);
+        } else {
+            et_table_copy(&g->tables[k - 1], codes[k - 1], g->part);
+            for (int i = 0; i < g->talker->hidden; i++)
+                g->row[i] += g->part[i];
+            err = g->predictor->next(g->predictor, k - 1, g->part, &logits);
+        }
+        if (err)
+            return err;
+        int64_t t1 = et_now_ns();
+        codes[k] = (int16_t)et_sampler_draw(&g->fine, logits, g->predictor->vocab, &seg->fine, &free_draw);
+        r->predictor_ns += t1 - t0;
+        r->sample_ns += et_now_ns() - t1;
+        r->substeps++;
+    }
+    et_table_add(&g->tables[groups - 1], codes[groups - 1], g->row);
+    return ET_OK;
+}
+
+static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *codes, int max_codes)
+{
+    const int groups = g->predictor->groups, hidden = g->talker->hidden;
+    et_item item = {.generation = seg->generation, .kind = ET_ITEM_SEG_BEGIN, .arg = seg->drop_frames};
+    int err = alive(g, seg->generation);
+    if (err || (err = et_pipe_push_item(g->pipe, &item)))
+        return err;
+    et_sampler_restart(&g->c0, seg->seed, 2 * seg->stream);
+    et_sampler_restart(&g->fine, seg->seed, 2 * seg->stream + 1);
+
+    int64_t t0 = et_now_ns();
+    if ((err = g->talker->reset(g->talker)) || (err = g->talker->feed(g->talker, seg->prompt, seg->n_prompt)))
+        return err;
+    r->prefill_ns = et_now_ns() - t0;
+
+    for (;;) {
+        atomic_fetch_add_explicit(&g->pipe->generator_beat, 1, memory_order_relaxed);
+        if ((err = alive(g, seg->generation)))
+            return err;
+        et_constraint c = {.banned = seg->banned, .eos = seg->eos, .ban_eos = r->frames < seg->min_frames};
+        t0 = et_now_ns();
+        int c0 = et_sampler_draw(&g->c0, g->talker->logits(g->talker), g->talker->vocab, &seg->c0, &c);
+        et_sampler_accept(&g->c0, c0);
+        r->sample_ns += et_now_ns() - t0;
+        if (c0 == seg->eos) {
+            end(r, ET_COMPLETED, ET_OK);
+            return ET_OK;
+        }
+        if (r->frames >= seg->max_frames) {
+            end(r, ET_LIMIT, ET_OK);
+            return ET_OK;
+        }
+        item.kind = ET_ITEM_FRAME;
+        item.arg = 0;
+        item.codes[0] = (int16_t)c0;
+        if ((err = predict_frame(g, seg, item.codes, r)))
+            return err;
+        t0 = et_now_ns();
+        if ((err = et_pipe_push_item(g->pipe, &item)))
+            return err;
+        int64_t t1 = et_now_ns();
+        r->wait_ns += t1 - t0;
+        if (!r->first_frame_ns)
+            r->first_frame_ns = t1;
+        if (codes && r->frames < max_codes)
+            memcpy(codes + (size_t)r->frames * groups, item.codes, (size_t)groups * sizeof *codes);
+
+        const float *text = r->frames < seg->n_trailing ? seg->trailing + (size_t)r->frames * hidden : seg->pad_row;
+        for (int i = 0; i < hidden; i++)
+            g->row[i] += text[i];
+        r->frames++;
+        if ((err = alive(g, seg->generation)))
+            return err;
+        err = g->talker->feed(g->talker, g->row, 1);
+        if (err == ET_E_CONTEXT) {
+            /* The model has no position left: the same end as reaching max_frames. */
+            end(r, ET_LIMIT, err);
+            return ET_OK;
+        }
+        if (err)
+            return err;
+        r->talker_ns += et_now_ns() - t1;
+        r->steps++;
+    }
+}
+
+void et_generate(et_generator *g, const et_segment *seg, et_result *r, int16_t *codes, int max_codes)
+{
+    memset(r, 0, sizeof *r);
+    int err = run(g, seg, r, codes, max_codes);
+    if (!err) {
+        et_item item = {.generation = seg->generation, .kind = ET_ITEM_SEG_END};
+        err = et_pipe_push_item(g->pipe, &item);
+    }
+    if (err)
+        fail(r, err);
+}

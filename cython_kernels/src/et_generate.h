@@ -1,0 +1,66 @@
+/* The frame loop: one segment (a sentence) from prompt rows to codes in the pipe. */
+#ifndef ET_GENERATE_H
+#define ET_GENERATE_H
+
+#include "et_pipe.h"
+#include "et_predictor.h"
+#include "et_sampler.h"
+#include "et_talker.h"
+
+/* Embedding rows of one codebook, f32 or f16, usually memory-mapped. */
+typedef struct {
+    const void *data;
+    int rows;
+    int dim;
+    int f16;
+} et_table;
+
+void et_table_copy(const et_table *t, int row, float *out);
+void et_table_add(const et_table *t, int row, float *out);
+
+typedef struct {
+    et_pipe *pipe;
+    et_talker *talker;
+    et_predictor *predictor;
+    et_table tables[ET_MAX_GROUPS]; /* codebook g's rows in the talker's space */
+    et_sampler c0, fine;
+    float *row;                     /* [hidden] next talker input */
+    float *part;                    /* [hidden] row of one codebook */
+} et_generator;
+
+int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_predictor *predictor,
+                      const et_table *tables, int groups);
+void et_generator_free(et_generator *g);
+
+typedef struct {
+    uint32_t generation;
+    const float *prompt;    /* [n_prompt][hidden] */
+    int n_prompt;
+    const float *trailing;  /* [n_trailing][hidden]: added to the input at frame i */
+    int n_trailing;
+    const float *pad_row;   /* [hidden]: added from frame n_trailing on */
+    et_sampling c0, fine;
+    int eos;
+    const uint8_t *banned;  /* [talker vocab] codebook-0 ids that are never drawn; NULL: none */
+    int min_frames;         /* eos is banned before this many */
+    int max_frames;
+    int drop_frames;        /* leading frames that are decoded and dropped */
+    uint64_t seed, stream;
+} et_segment;
+
+/* Nanoseconds spent, summed over the segment; for statistics. */
+typedef struct {
+    int frames;
+    int reason;             /* enum et_reason: COMPLETED, LIMIT, ABORTED or ERROR */
+    int error;              /* enum et_error behind ABORTED or ERROR */
+    int64_t prefill_ns, talker_ns, predictor_ns, sample_ns, wait_ns;
+    int64_t first_frame_ns; /* CLOCK_MONOTONIC of the first frame pushed, 0 when none */
+    int substeps;           /* predictor sub-steps run */
+    int steps;              /* talker steps run after the prefill */
+} et_result;
+
+/* Runs until EOS, max_frames, a new generation or an error. Pushes SEG_BEGIN, frames, SEG_END.
+ * When codes is not NULL the frames [max_codes][groups] are also written there (max_codes frames at most). */
+void et_generate(et_generator *g, const et_segment *seg, et_result *result, int16_t *codes, int max_codes);
+
+#endif
