@@ -1,0 +1,60 @@
+"""Authors the streaming codec decoder as a TFLite file, directly from the checkpoint's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .config import DecoderConfig, parse_config
+from .flatbuffer import Model
+from .graph import DecoderGraph
+from .ops import PRECISIONS
+from .weights import Weights
+
+__all__ = ["DecoderConfig", "build_decoder", "parse_config"]
+
+MAX_CHUNK = 64
+
+
+def build_decoder(
+    config: Mapping[str, Any],
+    tensors: Callable[[str], NDArray[np.float32]],
+    out_path: Path,
+    precision: str = "f32",
+    chunks: Sequence[int] = (1, 4, 8),
+) -> dict[str, Any]:
+    """Write the decoder of a 12 Hz speech tokenizer to ``out_path`` and describe it.
+
+    config: the speech tokenizer's ``decoder_config``. tensors: returns the f32 tensor of a name in
+    the official decoder's state dict (without its ``decoder.`` prefix). precision: f32, f16 (weights
+    rounded to float16) or int8 (weights int8 a channel, activations quantised at run time).
+    chunks: frames a call, one signature ``decode_N`` each; all share one copy of the weights.
+
+    A signature takes ``codes`` int32 [1, N, quantizers] (each below codebook_size) and ``state_00``..
+    f32, and gives ``pcm`` f32 [1, N * samples_per_frame] in [-1, 1] and the states' successors
+    under the same names and shapes. States of zeros start a stream; streams may be of any length.
+
+    Returns the manifest's decoder entry: precision, chunks and the number of states. Raises
+    ValueError that names a bad argument, config field or tensor; OSError if the file cannot be
+    written. What ``tensors`` raises passes through.
+    """
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision is {precision!r}; one of {', '.join(PRECISIONS)} is needed")
+    sizes = list(chunks)
+    if not sizes or any(isinstance(n, bool) or not isinstance(n, int) for n in sizes):
+        raise ValueError(f"chunks is {chunks!r}; a list of frame counts is needed")
+    if sizes != sorted(set(sizes)) or sizes[0] < 1 or sizes[-1] > MAX_CHUNK:
+        raise ValueError(f"chunks is {chunks!r}; increasing frame counts of 1 to {MAX_CHUNK} are needed")
+    parsed = parse_config(config)
+    weights = Weights(parsed, tensors)
+    model = Model(f"Qwen3-TTS 12 Hz codec decoder, streaming, {precision}")
+    states = 0
+    for frames in sizes:
+        graph = DecoderGraph(model.graph(f"decode_{frames}"), parsed, weights, precision)
+        states = graph.build(frames)
+    model.save(Path(out_path))
+    return {"precision": precision, "chunks": sizes, "states": states}
