@@ -50,5 +50,7 @@ def pytest_make_collect_report() -> Generator[None, Any, None]:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """List the skips that are allowed, each with its entry's reason."""
     for report in terminalreporter.stats.get("skipped", []):
-        why = next(reason for pattern, reason in ALLOWED.items() if fnmatch.fnmatchcase(report.nodeid, pattern))
+        why = next(
+            reason for pattern, reason in ALLOWED.items() if fnmatch.fnmatchcase(report.nodeid, pattern)
+        )
         terminalreporter.line(f"SKIPPED {report.nodeid}: {why}")

@@ -98,7 +98,9 @@ def _is_end(text: str, begin: int, match: re.Match[str]) -> bool:
         # Japanese goes on after a quoted sentence with a particle.
         return not (closers and after in _QUOTATIVE)
     if after != " " and not after.isspace():
-        return after > "\u3000" and stop[-1] in "!?…" and bool(_IS_CJK.match(after)) and not _in_url(text, end)
+        return (
+            after > "\u3000" and stop[-1] in "!?…" and bool(_IS_CJK.match(after)) and not _in_url(text, end)
+        )
     following = _NEXT_WORD.match(text, end)
     if following is None:
         return True
@@ -177,4 +179,8 @@ def _cut(sentence: str, begin: int, max_chars: int) -> int:
 
 def _extends(previous: str, c: str) -> bool:
     """Tell whether `c` belongs to the same grapheme as the character before it."""
-    return previous == "\u200d" or "\u1160" <= c <= "\u11ff" or unicodedata.category(c) in ("Mn", "Mc", "Me", "Cf")
+    return (
+        previous == "\u200d"
+        or "\u1160" <= c <= "\u11ff"
+        or unicodedata.category(c) in ("Mn", "Mc", "Me", "Cf")
+    )

@@ -24,7 +24,11 @@ def _pytest(folder: Path, source: str, allowed: str = "") -> subprocess.Complete
     if allowed:
         setup += f"plugin_skips.ALLOWED[{allowed!r}] = 'needs a sound card'\n"
     return subprocess.run(
-        [sys.executable, "-c", setup + "sys.exit(pytest.main(['-q', '-p', 'plugin_skips', '-p', 'no:cacheprovider']))"],
+        [
+            sys.executable,
+            "-c",
+            setup + "sys.exit(pytest.main(['-q', '-p', 'plugin_skips', '-p', 'no:cacheprovider']))",
+        ],
         cwd=folder,
         env={"PYTHONPATH": str(TESTS), "PATH": "/usr/bin:/bin"},
         capture_output=True,
