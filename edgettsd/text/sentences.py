@@ -149,7 +149,7 @@ def _stays_open(text: str, begin: int, stop: int, word: str, behind: str) -> boo
 
 
 def _bounded(sentence: str, max_chars: int) -> Iterator[str]:
-    """Yield `sentence`, which does not end in white space, in pieces of at most `max_chars` characters, of about equal length."""
+    """Yield `sentence` in pieces of about equal length, at most `max_chars`; no white space at its end."""
     begin = 0
     while len(sentence) - begin > max_chars:
         end = _cut(sentence, begin, max_chars)
