@@ -1,0 +1,288 @@
+#include "et_talker_llama.h"
+
+#include <llama.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "et_finite.h"
+#include "et_gguf.h"
+#include "et_log.h"
+
+/* Rows of one llama_decode. Without flash attention the scores take heads * rows * context floats. */
+#define MAX_BATCH 128
+/* Rows of the warm-up: a usual prompt, so that libllama's output buffer has its size before the first one. */
+#define WARM_ROWS 32
+
+typedef struct {
+    et_talker base;
+    struct llama_model *model;
+    struct llama_context *context;
+    llama_memory_t memory;
+    int n_past;
+    int batch_rows;
+    bool poisoned;          /* NaN in the KV cache: masked positions would spread it, so reset wipes the data */
+    const float *hidden, *logits;
+    llama_pos pos[MAX_BATCH];
+    int32_t n_seq[MAX_BATCH];
+    llama_seq_id seq, *seqs[MAX_BATCH];
+    int8_t output[MAX_BATCH];
+} et_llama;
+
+/* --- the file ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int hidden, layers, ffn, heads, kv_heads, head_dim, vocab;
+    enum ggml_type type;    /* of the first matrix */
+} talker_shape;
+
+static int check_layer(et_gguf *g, const talker_shape *s, int layer)
+{
+    const struct { const char *name; int64_t rows, columns; } parts[] = {
+        {"attn_norm", 0, s->hidden},
+        {"attn_q", (int64_t)s->heads * s->head_dim, s->hidden},
+        {"attn_k", (int64_t)s->kv_heads * s->head_dim, s->hidden},
+        {"attn_v", (int64_t)s->kv_heads * s->head_dim, s->hidden},
+        {"attn_q_norm", 0, s->head_dim},
+        {"attn_k_norm", 0, s->head_dim},
+        {"attn_output", s->hidden, (int64_t)s->heads * s->head_dim},
+        {"ffn_norm", 0, s->hidden},
+        {"ffn_gate", s->ffn, s->hidden},
+        {"ffn_up", s->ffn, s->hidden},
+        {"ffn_down", s->hidden, s->ffn},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char name[64];
+        et_gguf_tensor t;
+        snprintf(name, sizeof name, "blk.%d.%s.weight", layer, parts[i].name);
+        if (et_gguf_find(g, name, parts[i].rows, parts[i].columns, &t))
+            return -1;
+    }
+    return 0;
+}
+
+/* libllama checks much of this itself, but aborts on some of it and does not name all of it. */
+static int check_file(const char *path, talker_shape *s, char *err, size_t err_size)
+{
+    et_gguf g;
+    if (et_gguf_open(&g, path, err, err_size))
+        return -1;
+    et_gguf_tensor first, t;
+    float eps, theta;
+    int rc = et_gguf_expect_str(&g, "general.architecture", "qwen3")
+        || et_gguf_expect_str(&g, "tokenizer.ggml.model", "none")
+        || et_gguf_int(&g, "qwen3.embedding_length", 1, 65536, &s->hidden)
+        || et_gguf_int(&g, "qwen3.block_count", 1, 512, &s->layers)
+        || et_gguf_int(&g, "qwen3.feed_forward_length", 1, 262144, &s->ffn)
+        || et_gguf_int(&g, "qwen3.attention.head_count", 1, 512, &s->heads)
+        || et_gguf_int(&g, "qwen3.attention.head_count_kv", 1, s->heads, &s->kv_heads)
+        || et_gguf_int(&g, "qwen3.attention.key_length", 2, 1024, &s->head_dim)
+        || et_gguf_int(&g, "qwen3.vocab_size", 2, 1 << 20, &s->vocab)
+        || et_gguf_float(&g, "qwen3.attention.layer_norm_rms_epsilon", 0.0f, 1.0f, &eps)
+        || et_gguf_float(&g, "qwen3.rope.freq_base", 1.0f, 1e12f, &theta)
+        || et_gguf_find(&g, "token_embd.weight", s->vocab, s->hidden, &t)
+        || et_gguf_find(&g, "output.weight", s->vocab, s->hidden, &t)
+        || et_gguf_find(&g, "output_norm.weight", 0, s->hidden, &t)
+        || et_gguf_find(&g, "blk.0.attn_q.weight", (int64_t)s->heads * s->head_dim, s->hidden, &first);
+    if (!rc && s->heads % s->kv_heads)
+        rc = et_gguf_fail(&g, "qwen3.attention.head_count %d is no multiple of head_count_kv %d", s->heads,
+                          s->kv_heads);
+    if (!rc && s->head_dim % 2)
+        rc = et_gguf_fail(&g, "qwen3.attention.key_length is %d, must be even", s->head_dim);
+    for (int i = 0; !rc && i < s->layers; i++)
+        rc = check_layer(&g, s, i);
+    s->type = rc ? GGML_TYPE_F32 : first.type;
+    et_gguf_close(&g);
+    return rc ? -1 : 0;
+}
+
+/* --- the C table ------------------------------------------------------------------------------------- */
+
+static int decode(et_llama *t, const float *rows, int n)
+{
+    for (int i = 0; i < n; i++)
+        t->pos[i] = t->n_past + i;
+    struct llama_batch batch = {
+        .n_tokens = n,
+        .embd = (float *)rows,  /* only read */
+        .pos = t->pos,
+        .n_seq_id = t->n_seq,
+        .seq_id = t->seqs,
+        .logits = t->output,
+    };
+    if (llama_decode(t->context, batch))
+        return ET_E_BACKEND;
+    t->n_past += n;
+    t->hidden = llama_get_embeddings_ith(t->context, n - 1);
+    t->logits = llama_get_logits_ith(t->context, n - 1);
+    if (!t->hidden || !t->logits)
+        return ET_E_BACKEND;
+    if (!et_all_finite(t->hidden, t->base.hidden) || !et_all_finite(t->logits, t->base.vocab)) {
+        t->poisoned = true;
+        return ET_E_BACKEND;
+    }
+    return ET_OK;
+}
+
+static int feed(et_talker *base, const float *rows, int n)
+{
+    et_llama *t = base->self;
+    if (n < 1)
+        return ET_E_ARG;
+    if (n > base->max_context - t->n_past)
+        return ET_E_CONTEXT;
+    int start = t->n_past;
+    for (int done = 0; done < n;) {
+        int part = n - done < t->batch_rows ? n - done : t->batch_rows;
+        int rc = decode(t, rows + (size_t)done * base->hidden, part);
+        if (rc) {
+            llama_memory_seq_rm(t->memory, 0, start, -1);
+            t->n_past = start;
+            return rc;
+        }
+        done += part;
+    }
+    return ET_OK;
+}
+
+static int reset(et_talker *base)
+{
+    et_llama *t = base->self;
+    llama_memory_clear(t->memory, t->poisoned);
+    t->poisoned = false;
+    t->n_past = 0;
+    return ET_OK;
+}
+
+static const float *hidden_out(et_talker *base)
+{
+    return ((et_llama *)base->self)->hidden;
+}
+
+static const float *logits(et_talker *base)
+{
+    return ((et_llama *)base->self)->logits;
+}
+
+/* --- life -------------------------------------------------------------------------------------------- */
+
+static pthread_once_t backend_once = PTHREAD_ONCE_INIT;
+
+static int open_model(et_llama *t, const et_llama_config *config, const talker_shape *shape)
+{
+    pthread_once(&backend_once, llama_backend_init);
+    et_log_begin();
+    struct llama_model_params mp = llama_model_default_params();
+    mp.n_gpu_layers = config->n_gpu_layers;
+    mp.load_mode = config->use_mmap ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
+    t->model = llama_model_load_from_file(config->path, mp);
+    if (!t->model)
+        return -1;
+
+    struct llama_context_params cp = llama_context_default_params();
+    /* An f32 model must agree with the reference to the last code, so its cache is f32 too. */
+    enum ggml_type kv = shape->type == GGML_TYPE_F32 ? GGML_TYPE_F32 : GGML_TYPE_F16;
+    t->batch_rows = config->max_context < MAX_BATCH ? config->max_context : MAX_BATCH;
+    cp.n_ctx = (uint32_t)config->max_context;
+    cp.n_batch = cp.n_ubatch = (uint32_t)t->batch_rows;
+    cp.n_seq_max = 1;
+    cp.n_threads = config->threads;
+    cp.n_threads_batch = config->threads_batch;
+    cp.pooling_type = LLAMA_POOLING_TYPE_NONE;
+    cp.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;  /* slower on CPUs */
+    cp.type_k = cp.type_v = kv;
+    cp.embeddings = true;
+    cp.offload_kqv = false;
+    cp.op_offload = config->n_gpu_layers > 0;
+    cp.no_perf = true;
+    t->context = llama_init_from_model(t->model, cp);
+    return t->context ? 0 : -1;
+}
+
+static int warm_up(et_llama *t)
+{
+    int rows = t->batch_rows < WARM_ROWS ? t->batch_rows : WARM_ROWS;
+    float *zeros = calloc((size_t)rows * t->base.hidden, sizeof *zeros);
+    if (!zeros)
+        return ET_E_MEMORY;
+    int rc = feed(&t->base, zeros, rows);
+    if (rc == ET_OK && rows < t->base.max_context)
+        rc = feed(&t->base, zeros, 1);
+    free(zeros);
+    reset(&t->base);
+    return rc;
+}
+
+int et_llama_create(const et_llama_config *config, et_talker **out, char *err, size_t err_size)
+{
+    talker_shape shape;
+    *out = NULL;
+    if (check_file(config->path, &shape, err, err_size))
+        return ET_E_ARG;
+
+    et_llama *t = calloc(1, sizeof *t);
+    if (!t) {
+        snprintf(err, err_size, "out of memory");
+        return ET_E_MEMORY;
+    }
+    for (int i = 0; i < MAX_BATCH; i++) {
+        t->n_seq[i] = 1;
+        t->seqs[i] = &t->seq;
+        t->output[i] = 1;  /* libllama gives hidden states of all rows or of none */
+    }
+    t->base = (et_talker){
+        .self = t,
+        .hidden = shape.hidden,
+        .vocab = shape.vocab,
+        .max_context = config->max_context,
+        .reset = reset,
+        .feed = feed,
+        .hidden_out = hidden_out,
+        .logits = logits,
+    };
+
+    int rc = ET_E_BACKEND;
+    if (open_model(t, config, &shape)) {
+        et_log_describe(err, err_size, t->model ? "libllama cannot create a context" : "libllama refuses the model");
+        rc = t->model ? ET_E_MEMORY : ET_E_ARG;
+        goto failed;
+    }
+    t->memory = llama_get_memory(t->context);
+    if (llama_model_n_embd(t->model) != shape.hidden
+        || llama_vocab_n_tokens(llama_model_get_vocab(t->model)) != shape.vocab) {
+        snprintf(err, err_size, "libllama sees %d values a row and a vocabulary of %d, the file says %d and %d",
+                 llama_model_n_embd(t->model), llama_vocab_n_tokens(llama_model_get_vocab(t->model)), shape.hidden,
+                 shape.vocab);
+        rc = ET_E_ARG;
+        goto failed;
+    }
+    rc = warm_up(t);
+    if (rc) {
+        et_log_describe(err, err_size, "the warm-up step failed (weights not finite?)");
+        goto failed;
+    }
+    *out = &t->base;
+    return ET_OK;
+
+failed:
+    et_llama_free(&t->base);
+    return rc;
+}
+
+void et_llama_free(et_talker *base)
+{
+    if (!base)
+        return;
+    et_llama *t = base->self;
+    if (t->context)
+        llama_free(t->context);
+    if (t->model)
+        llama_model_free(t->model);
+    free(t);
+}
+
+int et_llama_n_past(const et_talker *base)
+{
+    return ((const et_llama *)base->self)->n_past;
+}

@@ -1,0 +1,258 @@
+"""The talker against a numpy forward pass, its limits and its refusals."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_gguf as tiny
+
+from cython_kernels.llama import LlamaTalker
+
+SHAPE = tiny.Shape()
+MODEL = tiny.talker(SHAPE)
+ROWS = np.random.default_rng(1).standard_normal((40, SHAPE.hidden)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.write_talker(tmp_path_factory.mktemp("talker") / "talker.gguf", MODEL)
+
+
+@pytest.fixture(scope="module")
+def talker(path: Path) -> LlamaTalker:
+    return LlamaTalker(path, max_context=200, threads=1)
+
+
+def test_sizes_come_from_the_file(talker: LlamaTalker) -> None:
+    assert (talker.hidden_size, talker.vocab, talker.max_context) == (SHAPE.hidden, SHAPE.vocab, 200)
+
+
+def test_prompt_and_twenty_steps_agree_with_numpy(talker: LlamaTalker) -> None:
+    hidden, logits = tiny.talker_outputs(MODEL, ROWS)
+    talker.reset()
+    talker.feed(ROWS[:20])
+    for i in range(19, 40):
+        if i > 19:
+            talker.feed(ROWS[i : i + 1])
+        assert talker.n_past == i + 1
+        np.testing.assert_allclose(talker.hidden(), hidden[i], atol=1e-4, rtol=0)
+        np.testing.assert_allclose(talker.logits(), logits[i], atol=1e-4, rtol=0)
+
+
+def test_prompt_longer_than_one_batch(talker: LlamaTalker) -> None:
+    rows = np.random.default_rng(2).standard_normal((199, SHAPE.hidden)).astype(np.float32)
+    talker.reset()
+    talker.feed(rows)
+    np.testing.assert_allclose(talker.logits(), tiny.talker_outputs(MODEL, rows)[1][-1], atol=1e-4, rtol=0)
+
+
+def test_reset_gives_the_same_bits_again(talker: LlamaTalker) -> None:
+    talker.reset()
+    talker.feed(ROWS[:9])
+    first = talker.logits()
+    talker.feed(ROWS[9:30])
+    talker.reset()
+    assert talker.n_past == 0
+    talker.feed(ROWS[:9])
+    assert np.array_equal(talker.logits(), first)
+
+
+def test_results_are_copies(talker: LlamaTalker) -> None:
+    talker.reset()
+    talker.feed(ROWS[:3])
+    kept = talker.logits()
+    before = kept.copy()
+    talker.feed(ROWS[3:4])
+    assert np.array_equal(kept, before) and not np.array_equal(kept, talker.logits())
+
+
+def test_full_context_is_refused_and_nothing_is_appended(talker: LlamaTalker) -> None:
+    talker.reset()
+    talker.feed(np.zeros((199, SHAPE.hidden), np.float32))
+    with pytest.raises(ValueError, match="max_context 200"):
+        talker.feed(ROWS[:2])
+    assert talker.n_past == 199
+    talker.feed(ROWS[:1])
+    assert talker.n_past == 200
+
+
+def test_nan_fails_the_step_and_reset_recovers(talker: LlamaTalker) -> None:
+    talker.reset()
+    talker.feed(ROWS[:9])
+    good = talker.logits()
+    bad = ROWS[:30].copy()
+    bad[4, 7] = np.nan
+    talker.reset()
+    with pytest.raises(RuntimeError, match="not finite"):
+        talker.feed(bad)
+    assert talker.n_past == 0
+    talker.reset()
+    talker.feed(ROWS[:9])
+    assert np.array_equal(talker.logits(), good)
+
+
+def test_reading_before_feeding_is_an_error(talker: LlamaTalker) -> None:
+    talker.reset()
+    with pytest.raises(RuntimeError, match="nothing was fed"):
+        talker.logits()
+
+
+@pytest.mark.parametrize("rows", [np.zeros((2, SHAPE.hidden + 1)), np.zeros((0, SHAPE.hidden)), np.zeros(SHAPE.hidden)])
+def test_wrong_row_shape(talker: LlamaTalker, rows: np.ndarray) -> None:
+    with pytest.raises(ValueError, match=r"rows has shape .* allowed is \[n, 64\]"):
+        talker.feed(rows.astype(np.float32))
+
+
+@pytest.mark.parametrize("precision, floor", [("f16", 0.9999), ("q8_0", 0.999), ("q4_0", 0.9)])
+def test_reduced_precision_stays_close(tmp_path: Path, precision: str, floor: float) -> None:
+    reduced = LlamaTalker(tiny.write_talker(tmp_path / "t.gguf", MODEL, precision), max_context=64, threads=1)
+    reduced.feed(ROWS[:24])
+    expected = tiny.talker_outputs(MODEL, ROWS[:24])[1][-1]
+    assert np.corrcoef(reduced.logits(), expected)[0, 1] > floor
+
+
+def test_without_mmap(path: Path, talker: LlamaTalker) -> None:
+    other = LlamaTalker(path, max_context=64, threads=1, use_mmap=False)
+    other.feed(ROWS[:9])
+    talker.reset()
+    talker.feed(ROWS[:9])
+    np.testing.assert_allclose(other.logits(), talker.logits(), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(MODEL.tensors))
+def test_each_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
+    file = tiny.write_talker(tmp_path / "t.gguf", tiny.without(MODEL, name))
+    with pytest.raises(ValueError, match=f"tensor {name} is missing"):
+        LlamaTalker(file)
+
+
+def test_wrong_shape_is_named(tmp_path: Path) -> None:
+    wrong = tiny.with_tensor(MODEL, "blk.1.ffn_down.weight", np.zeros((64, 96), np.float32))
+    with pytest.raises(ValueError, match=r"blk.1.ffn_down.weight has shape \[64, 96\], expected \[64, 128\]"):
+        LlamaTalker(tiny.write_talker(tmp_path / "t.gguf", wrong))
+
+
+@pytest.mark.parametrize(
+    "key, value, message",
+    [
+        ("tokenizer.ggml.model", "gpt2", 'tokenizer.ggml.model is "gpt2", expected "none"'),
+        ("qwen3.attention.head_count", 0, r"head_count is 0, allowed is 1..512"),
+        ("qwen3.attention.head_count_kv", 3, "no multiple of head_count_kv 3"),
+        ("qwen3.vocab_size", 95, r"token_embd.weight has shape \[96, 64\], expected \[95, 64\]"),
+        ("qwen3.block_count", 3, "blk.2.attn_norm.weight is missing"),
+        ("qwen3.embedding_length", "64", "embedding_length is not an integer"),
+    ],
+)
+def test_bad_metadata_is_named(tmp_path: Path, key: str, value: str | int, message: str) -> None:
+    file = tiny.write_talker(tmp_path / "t.gguf", MODEL, **{key: value})
+    with pytest.raises(ValueError, match=message):
+        LlamaTalker(file)
+
+
+def test_other_architecture(tmp_path: Path) -> None:
+    file = tiny.write_talker(tmp_path / "t.gguf", MODEL, arch="llama")
+    with pytest.raises(ValueError, match='general.architecture is "llama", expected "qwen3"'):
+        LlamaTalker(file)
+
+
+def test_libllama_message_is_in_the_error(tmp_path: Path) -> None:
+    file = tiny.write_talker(tmp_path / "t.gguf", MODEL, **{"qwen3.rope.scaling.type": 7})
+    with pytest.raises(ValueError, match="libllama refuses the model: .*rope.scaling.type"):
+        LlamaTalker(file)
+
+
+def test_nan_weights_are_refused_at_creation(tmp_path: Path) -> None:
+    broken = MODEL.tensors["output_norm.weight"].copy()
+    broken[0] = np.nan
+    file = tiny.write_talker(tmp_path / "t.gguf", tiny.with_tensor(MODEL, "output_norm.weight", broken))
+    with pytest.raises(ValueError, match="not finite"):
+        LlamaTalker(file)
+
+
+def test_missing_file() -> None:
+    with pytest.raises(FileNotFoundError, match="talker file 'nowhere.gguf'"):
+        LlamaTalker("nowhere.gguf")
+
+
+@pytest.mark.parametrize(
+    "name, value", [("max_context", 0), ("threads", 0), ("threads", 65), ("threads_batch", 0), ("threads", True)]
+)
+def test_parameters_out_of_range(path: Path, name: str, value: int) -> None:
+    with pytest.raises(ValueError, match=f"{name} is {value}, allowed is an integer from 1 to"):
+        LlamaTalker(path, **{name: value})
+
+
+DAMAGE = """
+import sys, random
+from pathlib import Path
+from cython_kernels.{module} import {cls} as Model
+whole, scratch = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2])
+rng, refused = random.Random(int(sys.argv[3])), 0
+for i in range(120):
+    data = bytearray(whole)
+    if i < 30:
+        data = data[: rng.randrange(len(data))]
+    elif i < 40:
+        data = bytearray(rng.randbytes(len(data) // 4))
+    elif i < 50:
+        data = bytearray(b"GGUF" + rng.randbytes(4000))
+    else:
+        for _ in range(4):
+            data[rng.randrange(8, {header})] = rng.randrange(256)
+    scratch.write_bytes(data)
+    try:
+        Model(scratch, threads=1)
+    except (ValueError, MemoryError):
+        refused += 1
+print("refused", refused)
+"""
+
+
+def test_damaged_files_raise_and_print_nothing(path: Path, tmp_path: Path) -> None:
+    script = DAMAGE.format(module="llama", cls="LlamaTalker", header=2000)
+    done = subprocess.run(
+        [sys.executable, "-c", script, path, tmp_path / "damaged.gguf", "1"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout.split()[-1]) >= 100
+    assert done.stderr == ""
+
+
+def test_feed_releases_the_gil(talker: LlamaTalker) -> None:
+    rows = np.zeros((199, SHAPE.hidden), np.float32)
+    ticks, stop = [], threading.Event()
+
+    def tick() -> None:
+        while not stop.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.0005)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)  # only a released GIL lets the other thread in
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        talker.reset()
+        start = time.perf_counter()
+        talker.feed(rows)
+        end = time.perf_counter()
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
+    assert any(start < t < end for t in ticks)
+
+
+def test_sequence_of_creations_leaves_no_descriptors(path: Path) -> None:
+    LlamaTalker(path, max_context=32, threads=1)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        LlamaTalker(path, max_context=32, threads=1)
+    assert len(os.listdir("/proc/self/fd")) == before
