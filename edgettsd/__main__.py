@@ -1,0 +1,7 @@
+"""``python -m edgettsd`` runs the daemon."""
+
+import sys
+
+from edgettsd.daemon import main
+
+sys.exit(main())

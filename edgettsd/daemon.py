@@ -1,0 +1,199 @@
+"""The daemon's life: configuration, engine, bus, ready, stop. Nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgettsd import __version__, watchdog
+from edgettsd import config as config_file
+from edgettsd import log as logs
+from edgettsd.bus import BUS_NAME, BusError, Connection, Limits, NameTakenError, SpeechService
+from edgettsd.config import Config, ConfigError
+from edgettsd.engine._api import Engine
+from edgettsd.errors import SpeechError
+from edgettsd.notify import Notifier
+
+log = logging.getLogger("edgettsd")
+
+# Exit status; the unit does not restart after those that a restart cannot help.
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_CONFIG = 2
+EXIT_MODEL = 3
+EXIT_NAME_TAKEN = 4
+EXIT_BUS = 5
+
+# systemd waits longer than this before it kills.
+STOP_SECONDS = 5.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the daemon until it is told to stop; returns its exit status."""
+    options = _parser().parse_args(arguments)
+    logs.set_up("info")
+    try:
+        config = _configuration(options)
+    except ConfigError as error:
+        log.error("%s", error)
+        return EXIT_CONFIG
+    logs.set_up(config.log.level)
+    notifier = Notifier()
+    try:
+        return asyncio.run(_serve(config, options.engine, notifier))
+    finally:
+        notifier.close()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="edgettsd",
+        description="Text-to-speech daemon. Options override the configuration file.",
+        epilog="Exit status: 0 stopped, 1 failed, 2 usage or configuration, 3 model, "
+               "4 another edgettsd runs, 5 message bus.",
+    )
+    parser.add_argument("--version", action="version", version=f"edgettsd {__version__}")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help=f"configuration file (default {config_file.DEFAULT_PATH})"
+    )
+    bus = parser.add_mutually_exclusive_group()
+    bus.add_argument("--session", action="store_true", help="use the session bus")
+    bus.add_argument("--bus-address", metavar="ADDRESS", help="use the bus at this address")
+    parser.add_argument("--model", metavar="DIR", help="folder of the model bundle")
+    parser.add_argument("--sink", metavar="SINK", help="where speech is played: alsa, file or fake")
+    parser.add_argument("--device", metavar="PCM", help="ALSA device, or the file of --sink file")
+    parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error")
+    parser.add_argument(
+        "--engine", metavar="ENGINE", type=_engine_kind, default=("real", 1.0),
+        help="real (default), or fake[:SPEED]: scripted, without model and sound",
+    )
+    return parser
+
+
+def _engine_kind(text: str) -> tuple[str, float]:
+    """real, fake or fake:SPEED."""
+    kind, _, speed = text.partition(":")
+    if kind not in ("real", "fake") or (speed and kind == "real"):
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed are real, fake and fake:SPEED")
+    try:
+        factor = float(speed or "1")
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r}: the speed must be a number above 0")
+    return kind, factor
+
+
+def _configuration(options: argparse.Namespace) -> Config:
+    """The configuration file with the command line over it."""
+    given = {
+        "bus": {
+            "bus": "session" if options.session else None,
+            "address": "" if options.session else options.bus_address,
+        },
+        "model": {"path": options.model},
+        "audio": {"sink": options.sink, "device": options.device},
+        "log": {"level": options.log_level},
+    }
+    tables = {
+        section: {key: value for key, value in keys.items() if value is not None}
+        for section, keys in given.items()
+    }
+    return config_file.load(options.config).updated(tables, "command line")
+
+
+def _make_engine(config: Config, kind: tuple[str, float]) -> Engine:
+    # Imported late: the fake engine needs no compiled kernels, and a broken build must not hide its reason.
+    if kind[0] == "fake":
+        from edgettsd.engine.fake import FakeEngine
+
+        return FakeEngine(config, kind[1])
+    from edgettsd.engine import Engine as RealEngine
+
+    return RealEngine(config)
+
+
+async def _serve(config: Config, kind: tuple[str, float], notifier: Notifier) -> int:
+    """Serve until SIGTERM, SIGINT or the loss of the bus; returns the exit status."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        connection = await Connection.open(config.bus.bus, config.bus.address)
+    except BusError as error:
+        return _fail(notifier, EXIT_BUS, str(error))
+    try:
+        # Before the model is loaded: a second daemon must not cost the first one its memory.
+        if await connection.owner(BUS_NAME) is not None:
+            raise NameTakenError(f"{BUS_NAME} is owned by another process")
+        return await _run(config, _make_engine(config, kind), connection, notifier, stop)
+    except NameTakenError as error:
+        return _fail(notifier, EXIT_NAME_TAKEN, f"{error}: edgettsd runs already on this bus")
+    except BusError as error:
+        return _fail(notifier, EXIT_BUS, str(error))
+    except SpeechError as error:
+        return _fail(notifier, EXIT_MODEL, f"{error.name}: {error}")
+    finally:
+        connection.close()
+
+
+async def _run(
+    config: Config, engine: Engine, connection: Connection, notifier: Notifier, stop: asyncio.Event
+) -> int:
+    """Start the engine, serve it, stop it again. Raises BusError, SpeechError."""
+    stopped = asyncio.create_task(stop.wait())
+    lost = asyncio.create_task(connection.lost())
+    feeding: asyncio.Task[None] | None = None
+    limits = Limits(config.engine.max_text_bytes, config.engine.max_seconds)
+    service = SpeechService(engine, connection, limits, __version__, config.engine.voice)
+    serving = False
+    try:
+        notifier.send(STATUS="Loading the model")
+        starting = asyncio.create_task(engine.start())
+        await asyncio.wait({starting, stopped, lost}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            service.start()
+            serving = True
+            await connection.acquire(BUS_NAME)
+            notifier.send(READY="1", STATUS=f"Ready: {engine.model_name} at {engine.sample_rate} Hz")
+            log.info("ready: version %s, model %s, %d Hz", __version__, engine.model_name, engine.sample_rate)
+            feeding = asyncio.create_task(watchdog.feed(notifier, engine.heartbeat))
+            await asyncio.wait({stopped, lost}, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            starting.cancel()
+            await asyncio.wait({starting})
+        if lost.done():
+            raise lost.result()
+        return EXIT_OK
+    finally:
+        notifier.send(STOPPING="1", STATUS="Stopping")
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await engine.stop()
+        except TimeoutError:
+            log.error("the engine did not stop within %g s", STOP_SECONDS)
+        if serving and not lost.done():
+            await service.close()
+        for task in filter(None, (stopped, lost, feeding)):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+def _fail(notifier: Notifier, status: int, reason: str) -> int:
+    """Say why the daemon ends, to the log and to systemctl status."""
+    log.error("%s", reason)
+    notifier.send(STATUS=reason)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
