@@ -73,6 +73,10 @@ class EngineConfig:
     buffer_seconds: float = _key(
         2.0, "Seconds of speech to generate ahead of the sound device.", low=0.2, high=60
     )
+    context: int = _key(
+        1024, "Positions of the language model's memory, one per frame of 80 ms and per prompt token.",
+        low=128, high=32_768,
+    )
     threads_generator: int = _key(
         0, "Threads of the language model; 0: chosen for this machine.", low=0, high=64
     )
@@ -93,8 +97,8 @@ class EngineConfig:
     )
     sentence_pause_ms: int = _key(200, "Silence between two sentences, in ms.", low=0, high=5000)
     layout: str = _key(
-        "", "Prompt layout: text streamed in or given whole; empty: what the model proposes.",
-        choices=("", "streaming", "non-streaming"),
+        "", "Prompt layout: text streamed in or given in full; empty: what the model proposes.",
+        choices=("", "streaming", "full"),
     )
     voice: str = _key("", "Voice when the caller names none; empty: the model's first voice.")
     language: str = _key("auto", "Language when the caller names none; auto: detected by the model.")

@@ -120,6 +120,10 @@ class PromptBuilder:
             ids=tuple(instruct_ids) + tuple(ids),
         )
 
+    def check(self, voice: str | None, language: str | None) -> None:
+        """Raise UnknownVoiceError or InvalidOptionError when `build` would refuse these."""
+        self._tags(language, self._voice(voice))
+
     def text_rows(self, text: str) -> Rows:
         """Rows [m, H] of text that is appended to a running streaming-layout utterance."""
         return self._text(self._tokenizer.plain(text))

@@ -1,0 +1,199 @@
+"""The parts of a model bundle: kernels over its files, prompts from its embedding tables."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cython_kernels.litert import LiteRtDecoder
+from cython_kernels.llama import LlamaTalker
+from cython_kernels.pipe import DecoderHandle, PredictorHandle, TalkerHandle
+from cython_kernels.predictor import GgmlPredictor
+from edgettsd.config import Config
+from edgettsd.engine._api import SpeakOptions, Voice
+from edgettsd.engine.parts import ModelInfo, Segment
+from edgettsd.errors import InvalidOptionError
+from edgettsd.models.qwen3_tts.prompt import PromptBuilder
+from edgettsd.models.qwen3_tts.sampling import Sampling
+from edgettsd.models.qwen3_tts.tokenizer import TextTokenizer
+from edgettsd.models.safetensors import SafetensorsFile
+from edgettsd.models.store import Bundle, open_bundle
+
+log = logging.getLogger(__name__)
+
+# The voice of a bundle that has none by name: the model's own choice, or what `instruct` describes.
+DEFAULT_VOICE = "default"
+
+
+class _Tables(Mapping[str, npt.NDArray[Any]]):
+    """The embedding tables by name, as views of the mapped file."""
+
+    def __init__(self, file: SafetensorsFile) -> None:
+        self._file = file
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        if name not in self._file.tensors:
+            raise KeyError(name)
+        return self._file.array(name)
+
+    def __iter__(self) -> Any:
+        return iter(self._file.tensors)
+
+    def __len__(self) -> int:
+        return len(self._file.tensors)
+
+
+class BundleParts:
+    """Parts of an opened bundle. See `edgettsd.engine.parts.Parts` for which thread calls what."""
+
+    def __init__(self, bundle: Bundle, config: Config) -> None:
+        manifest = bundle.manifest
+        self._bundle, self._config = bundle, config
+        self._embeddings = bundle.open_embeddings()
+        tables = _Tables(self._embeddings)
+        tokenizer = TextTokenizer.load(bundle.files["tokenizer.gguf"], manifest.tokens)
+        self._builder = PromptBuilder(manifest.raw, tables, tokenizer)
+        self._sampling = Sampling.from_manifest(manifest.raw)
+        self._tables = [tables[f"codec.{group}"] for group in range(manifest.code_groups)]
+        self._banned = np.zeros(manifest.talker.vocab, np.uint8)
+        for first, end in manifest.suppress:
+            self._banned[first:end] = 1
+        self._banned[manifest.codec_tokens["eos"]] = 0
+        languages = tuple(self._builder.languages)
+        voices = tuple(
+            Voice(name, entry.languages or languages, entry.dialect or "")
+            for name, entry in manifest.voices.items()
+        )
+        self.info = ModelInfo(
+            name=manifest.name,
+            sample_rate=manifest.sample_rate,
+            samples_per_frame=manifest.samples_per_frame,
+            groups=manifest.code_groups,
+            voices=voices or (Voice(DEFAULT_VOICE, languages, "the model's own voice"),),
+            languages=languages,
+            schedule=manifest.schedule_kind,
+            chunks=manifest.schedule_chunks,
+        )
+        engine = config.engine
+        self.check(SpeakOptions(voice=engine.voice or None, language=engine.language))
+
+    @classmethod
+    def load(cls, config: Config) -> BundleParts:
+        """Open the configured bundle; raises ModelInvalidError."""
+        return cls(open_bundle(config.model.path), config)
+
+    def check(self, options: SpeakOptions) -> None:
+        """Raise UnknownVoiceError or InvalidOptionError for what this model cannot do."""
+        self._builder.check(self._voice(options), options.language)
+        if options.instruct and not self._bundle.manifest.supports_instruct:
+            raise InvalidOptionError(f"instruct: model {self.info.name!r} takes no instructions")
+        self._merged(options)
+
+    def talker(self) -> TalkerHandle:
+        """The talker, with room for the configured context."""
+        talker = self._bundle.manifest.talker
+        return LlamaTalker(
+            self._bundle.files["talker.gguf"],
+            max_context=min(talker.max_context, self._config.engine.context),
+            threads=self._config.engine.threads_generator or default_threads()[0],
+        )
+
+    def predictor(self) -> PredictorHandle:
+        """The code predictor; it shares the talker's thread."""
+        threads = self._config.engine.threads_generator or default_threads()[0]
+        return GgmlPredictor(self._bundle.files["predictor.gguf"], threads=threads)
+
+    def decoder(self) -> DecoderHandle:
+        """The codec decoder, with its packed weights kept for the next start where a cache folder is."""
+        manifest = self._bundle.manifest
+        cache, digest = cache_folder(), manifest.files["decoder.tflite"].sha256
+        decoder = LiteRtDecoder(
+            self._bundle.files["decoder.tflite"],
+            groups=manifest.code_groups,
+            samples_per_frame=manifest.samples_per_frame,
+            chunks=manifest.decoder.chunks,
+            threads=self._config.engine.threads_decoder or default_threads()[1],
+            entries=manifest.predictor.vocab,
+            cache_path=cache / "decoder" if cache is not None else None,
+            digest=digest,
+        )
+        log.debug("decoder: %s", dict(decoder.info))
+        return decoder
+
+    def tables(self) -> Sequence[npt.NDArray[Any]]:
+        """Embedding rows of every codebook."""
+        return self._tables
+
+    def segment(self, text: str, options: SpeakOptions) -> Segment:
+        """Prompt rows and sampling of one sentence."""
+        layout = self._config.engine.layout or None
+        prompt = self._builder.build(
+            text,
+            voice=self._voice(options),
+            language=options.language or self._config.engine.language,
+            instruct=options.instruct,
+            layout=layout,
+        )
+        return Segment(
+            prompt.prompt, prompt.trailing, prompt.pad_row, self._merged(options), banned=self._banned
+        )
+
+    def close(self) -> None:
+        """Unmap the embedding tables."""
+        self._tables = []
+        self._embeddings.close()
+
+    def _voice(self, options: SpeakOptions) -> str | None:
+        """Name of the voice to use, None for a model without voices."""
+        name = options.voice or self._config.engine.voice
+        voices = self._builder.voices
+        if not name:
+            return voices[0] if voices else None
+        if not voices and name == DEFAULT_VOICE:
+            return None
+        return name
+
+    def _merged(self, options: SpeakOptions) -> Sampling:
+        return self._sampling.merged(
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            repetition_penalty=options.repetition_penalty,
+        )
+
+
+def default_threads() -> tuple[int, int]:
+    """Threads of the generator and of the decoder when the configuration names none.
+
+    Both work at the same time; more compute threads than CPUs cost far more than they bring.
+    """
+    cpus = len(os.sched_getaffinity(0))
+    decoder = min(4, max(1, cpus // 2))
+    return min(4, max(1, cpus - decoder)), decoder
+
+
+def cache_folder() -> Path | None:
+    """Where packed weights are kept between starts; None when there is no such place.
+
+    The service's CacheDirectory, or the user's cache folder.
+    """
+    given = os.environ.get("CACHE_DIRECTORY", "").split(":")[0]
+    if given:
+        folder = Path(given)
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        if not os.path.isabs(home):
+            return None
+        folder = Path(home) / "edgettsd"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        log.info("no cache folder: %s", error)
+        return None
+    return folder if os.access(folder, os.W_OK) else None

@@ -1,0 +1,410 @@
+"""The real engine: the utterance queue on the loop, the pipeline's threads behind it.
+
+One utterance is in the pipeline at a time. Starting one makes a new generation live; ending one early makes
+the next generation live, whereupon every thread throws away what belongs to the old one, and the playout
+thread reports when the device is silent. All methods run on the loop; nothing here waits for a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cython_kernels.playout import FdSink
+
+from cython_kernels.pipe import SinkHandle
+from edgettsd.audio import open_sink
+from edgettsd.config import Config
+from edgettsd.engine._api import OnChanged, OnFinished, OnStarted, Reason, Request, State, Voice
+from edgettsd.engine.parts import Parts
+from edgettsd.engine.pipeline import Pipeline, Work
+from edgettsd.engine.queue import Entry, UtteranceQueue
+from edgettsd.errors import ModelInvalidError, NotReadyError, SpeechError
+
+log = logging.getLogger(__name__)
+
+# The playout thread reports silence within milliseconds; without a report the utterance ends after this anyway.
+SILENCE_TIMEOUT = 2.0
+
+
+@dataclass(slots=True)
+class Job:
+    """One accepted utterance."""
+
+    request: Request
+    accepted: float
+    seed: int
+    work: Work | None = None
+    sink: SinkHandle | None = None
+    ending: Reason | None = None
+    detail: str = ""
+    begun: float = 0.0
+    started: float = 0.0
+    samples: int = 0
+    underruns: int = 0
+    timeout: asyncio.TimerHandle | None = None
+
+
+def load_bundle_parts(config: Config) -> Parts:
+    """The parts of the configured model bundle; raises ModelInvalidError."""
+    from edgettsd.engine.bundle_parts import BundleParts
+
+    return BundleParts.load(config)
+
+
+class Engine:
+    """Speaks with the model of `config`. `load` makes the model's parts, in a worker thread."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        load: Callable[[Config], Parts] = load_bundle_parts,
+        sink: SinkHandle | None = None,
+    ) -> None:
+        self.on_started: OnStarted = lambda utterance, info: None
+        self.on_finished: OnFinished = lambda utterance, reason, stats: None
+        self.on_changed: OnChanged = lambda: None
+        self._config = config
+        self._load = load
+        self._given_sink = sink
+        self._queue: UtteranceQueue[Job] = UtteranceQueue(
+            config.engine.queue_limit, config.engine.client_limit
+        )
+        self._parts: Parts | None = None
+        self._pipeline: Pipeline | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._state = State.STARTING
+        self._paused = False
+        self._idle: asyncio.Event | None = None
+        self._ended: Counter[str] = Counter()
+        self._last: dict[str, Any] = {}
+        self._underruns = 0
+
+    @property
+    def state(self) -> State:
+        """What the engine does now; paused wins over speaking."""
+        if self._state is not State.IDLE:
+            return self._state
+        if self._paused:
+            return State.PAUSED
+        return State.SPEAKING if self._queue.active or len(self._queue) else State.IDLE
+
+    @property
+    def active(self) -> int:
+        """Id of the utterance being spoken, 0 when there is none."""
+        return self._queue.active.id if self._queue.active else 0
+
+    @property
+    def queue_length(self) -> int:
+        """How many utterances wait."""
+        return len(self._queue)
+
+    @property
+    def model_name(self) -> str:
+        """Name of the loaded model, empty before."""
+        return self._parts.info.name if self._parts else ""
+
+    @property
+    def sample_rate(self) -> int:
+        """Rate of the model's audio in Hz, 0 before it is loaded."""
+        return self._parts.info.sample_rate if self._parts else 0
+
+    @property
+    def voices(self) -> tuple[Voice, ...]:
+        """Voices of the loaded model."""
+        return self._parts.info.voices if self._parts else ()
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages that options may name."""
+        return self._parts.info.languages if self._parts else ()
+
+    async def start(self) -> None:
+        """Load the model and start the threads; raises ModelInvalidError."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._loop.run_in_executor(None, self._start_pipeline)
+        except SpeechError:
+            raise
+        except (OSError, ValueError, RuntimeError, MemoryError) as error:
+            raise ModelInvalidError(f"model {self._config.model.path}: {error}") from error
+        assert self._pipeline is not None
+        self._loop.add_reader(self._pipeline.pipe.loop_fd, self._on_events)
+        self._state = State.IDLE
+        self.on_changed()
+
+    def _start_pipeline(self) -> None:
+        parts = self._load(self._config)
+        sink = self._given_sink
+        if sink is None:
+            sink = open_sink(self._config.audio, parts.info.sample_rate)
+        pipeline = Pipeline(self._config, parts, sink, self._generated)
+        pipeline.start()
+        self._parts, self._pipeline = parts, pipeline
+
+    async def stop(self) -> None:
+        """End every utterance as aborted, then the threads; idempotent."""
+        if self._state is State.STOPPING:
+            return
+        self._state = State.STOPPING
+        pipeline, loop = self._pipeline, asyncio.get_running_loop()
+        self.abort_all()
+        if self._queue.active is not None:
+            self._idle = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), SILENCE_TIMEOUT + 1)
+        # Finished calls of waiting utterances are scheduled, not made, by abort_all.
+        await asyncio.sleep(0)
+        if pipeline is not None:
+            loop.remove_reader(pipeline.pipe.loop_fd)
+            await loop.run_in_executor(None, pipeline.stop)
+        if self._parts is not None:
+            self._parts.close()
+        self.on_changed()
+
+    def speak(self, request: Request) -> int:
+        """Queue an utterance; raises NotReadyError, UnknownVoiceError, InvalidOptionError, QueueFullError."""
+        if self._state is not State.IDLE or self._parts is None:
+            raise NotReadyError(f"the engine is {self._state.value}")
+        options = request.options
+        self._parts.check(options)
+        seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(6), "little")
+        job = Job(request, time.monotonic(), seed)
+        new, replaced = self._queue.put(request.client, options.priority, job, interrupt=options.interrupt)
+        for entry in replaced:
+            self._end(entry, Reason.REPLACED)
+        self._next()
+        self.on_changed()
+        return new.id
+
+    def abort(self, utterance: int, client: str) -> bool:
+        """Abort an utterance of `client`; raises NotFoundError."""
+        entry = self._queue.find(utterance, client)
+        if entry is None or entry.item.ending is not None:
+            return False
+        self._abort(entry)
+        self.on_changed()
+        return True
+
+    def abort_all(self) -> int:
+        """Abort everything queued or spoken; returns how many."""
+        entries = self._queue.clear()
+        for entry in entries:
+            self._end(entry, Reason.ABORTED)
+        count, active = len(entries), self._queue.active
+        if active is not None and active.item.ending is None:
+            count += 1
+            self._end(active, Reason.ABORTED)
+        self.on_changed()
+        return count
+
+    def client_gone(self, client: str) -> None:
+        """Abort the client_bound utterances of a client that left the bus."""
+        for entry in self._queue.of_client(client):
+            if entry.item.request.options.client_bound:
+                self._abort(entry)
+        self.on_changed()
+
+    def pause(self) -> None:
+        """Hold the speech where it is; nothing new starts."""
+        self._paused = True
+        if self._pipeline is not None:
+            self._pipeline.pipe.set_paused(True)
+        self.on_changed()
+
+    def resume(self) -> None:
+        """Go on after pause()."""
+        self._paused = False
+        if self._pipeline is not None:
+            self._pipeline.pipe.set_paused(False)
+        self._next()
+        self.on_changed()
+
+    def heartbeat(self) -> bool:
+        """True while every thread makes progress."""
+        return self._pipeline is None or self._pipeline.alive()
+
+    def stats(self) -> Mapping[str, Any]:
+        """Counters since the start, and the figures of the last utterance."""
+        result: dict[str, Any] = {f"ended_{reason}": count for reason, count in sorted(self._ended.items())}
+        result["underruns"] = self._underruns
+        if self._pipeline is not None:
+            result.update(self._pipeline.counters())
+        result.update({f"last_{key}": value for key, value in self._last.items()})
+        return result
+
+    def _abort(self, entry: Entry[Job]) -> None:
+        if entry is not self._queue.active:
+            self._queue.remove(entry.id)
+        self._end(entry, Reason.ABORTED)
+
+    def _end(self, entry: Entry[Job], reason: Reason, detail: str = "") -> None:
+        """End an utterance early: the active one once it is silent, a waiting one after the caller's reply."""
+        job = entry.item
+        if job.ending is not None:
+            return
+        job.ending, job.detail = reason, detail
+        assert self._loop is not None
+        if entry is self._queue.active and self._pipeline is not None:
+            self._pipeline.pipe.next_generation()
+            job.timeout = self._loop.call_later(SILENCE_TIMEOUT, self._give_up, entry)
+        else:
+            self._loop.call_soon(self._report, entry, reason)
+
+    def _give_up(self, entry: Entry[Job]) -> None:
+        log.error("utterance %d: the sound device did not fall silent in time", entry.id)
+        self._finished(entry, entry.item.ending or Reason.ERROR)
+
+    def _next(self) -> None:
+        """Give the next utterance to the pipeline when it is free."""
+        if self._paused or self._state is not State.IDLE or self._pipeline is None:
+            return
+        entry = self._queue.take()
+        if entry is None:
+            return
+        job, pipeline, info = entry.item, self._pipeline, self._parts.info if self._parts else None
+        assert info is not None
+        seconds = min(
+            job.request.options.max_seconds or self._config.engine.max_seconds,
+            self._config.engine.max_seconds,
+        )
+        if job.request.fd is not None:
+            job.sink = FdSink(job.request.fd, format=job.request.format, rate=info.sample_rate, close_fd=True)
+        pipeline.playout.set_sink(job.sink or pipeline.sink)
+        job.begun = time.monotonic()
+        job.work = Work(
+            job.request,
+            pipeline.pipe.next_generation(),
+            job.seed,
+            max_frames=max(1, round(seconds / info.frame_seconds)),
+            accepted_ns=int(job.accepted * 1e9),
+        )
+        pipeline.submit(job.work)
+
+    def _active_of(self, generation: int) -> Entry[Job] | None:
+        """The active utterance when it is the one of `generation`."""
+        entry = self._queue.active
+        work = entry.item.work if entry is not None else None
+        return entry if work is not None and work.generation == generation else None
+
+    def _on_events(self) -> None:
+        """Events of the playout and decoder threads."""
+        assert self._pipeline is not None
+        for name, generation, reason, value, t_ns in self._pipeline.pipe.events():
+            entry = self._active_of(generation)
+            if entry is None:
+                continue
+            job = entry.item
+            if name == "started":
+                job.started = t_ns / 1e9
+                self._announce(entry)
+            elif name == "underrun":
+                job.underruns += 1
+                self._underruns += 1
+                log.warning("utterance %d: underrun %d", entry.id, job.underruns)
+            elif name == "finished":
+                job.samples = value
+                self._finished(entry, job.ending or Reason(reason))
+            elif name == "dropped":
+                job.samples = value
+                self._finished(entry, job.ending or Reason.ERROR)
+            elif name == "device":
+                self._device_failed(entry, -value)
+            elif name == "decoder":
+                self._end(entry, Reason.ERROR, f"decoder failed ({value})")
+
+    def _device_failed(self, entry: Entry[Job], errno_value: int) -> None:
+        job = entry.item
+        detail = os.strerror(errno_value)
+        if job.sink is not None and errno_value in (32, 104):
+            # The reader has closed its end: that is how a client cancels.
+            self._end(entry, Reason.ABORTED, "the reader closed the stream")
+        else:
+            log.error("utterance %d: sound output failed: %s", entry.id, detail)
+            self._end(entry, Reason.DEVICE, detail)
+
+    def _announce(self, entry: Entry[Job]) -> None:
+        job = entry.item
+        options = job.request.options
+        self.on_started(
+            entry.id,
+            {
+                "voice": options.voice or self._config.engine.voice,
+                "seed": job.seed,
+                "ttfa_ms": round((job.started - job.accepted) * 1000, 1),
+            },
+        )
+
+    def _generated(self, work: Work, reason: Reason, error: Exception | None) -> None:
+        """In the generator thread: an utterance's last code is in the pipe, or its generation failed."""
+        if self._loop is not None and error is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._generation_failed, work, error)
+
+    def _generation_failed(self, work: Work, error: Exception) -> None:
+        entry = self._active_of(work.generation)
+        if entry is None:
+            return
+        log.error("utterance %d: %s", entry.id, error)
+        self._end(entry, Reason.ERROR, str(error))
+
+    def _finished(self, entry: Entry[Job], reason: Reason) -> None:
+        """The active utterance is over and silent."""
+        job = entry.item
+        if job.timeout is not None:
+            job.timeout.cancel()
+        if self._queue.active is not entry:
+            return
+        self._queue.finish()
+        self._report(entry, reason)
+        if self._idle is not None:
+            self._idle.set()
+        self._next()
+        self.on_changed()
+
+    def _report(self, entry: Entry[Job], reason: Reason) -> None:
+        """Tell the client, once, and release what the utterance held."""
+        job = entry.item
+        if job.sink is not None:
+            job.sink.close()
+            job.sink = None
+        elif job.request.fd is not None and job.work is None:
+            os.close(job.request.fd)
+        self._ended[reason.value] += 1
+        stats = self._figures(job)
+        if job.work is not None:
+            self._last = stats
+        self.on_finished(entry.id, reason, stats)
+
+    def _figures(self, job: Job) -> dict[str, Any]:
+        """What Finished tells of an utterance."""
+        stats: dict[str, Any] = {"seed": job.seed}
+        if job.detail:
+            stats["detail"] = job.detail
+        if job.work is None:
+            return stats
+        results = list(job.work.results)
+        info = self._parts.info if self._parts else None
+        frames = sum(r["frames"] for r in results)
+        stats.update(
+            frames=frames,
+            sentences=len(results),
+            audio_seconds=round(job.samples / info.sample_rate, 3) if info else 0.0,
+            wall_seconds=round(time.monotonic() - job.accepted, 3),
+            queued_seconds=round(job.begun - job.accepted, 3),
+            underruns=job.underruns,
+        )
+        if job.started:
+            stats["ttfa_ms"] = round((job.started - job.accepted) * 1000, 1)
+        if frames and info:
+            busy = sum(r["prefill_ns"] + r["talker_ns"] + r["predictor_ns"] + r["sample_ns"] for r in results)
+            stats["generator_rtf"] = round(busy / 1e9 / (frames * info.frame_seconds), 4)
+        return stats

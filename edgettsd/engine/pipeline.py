@@ -1,0 +1,235 @@
+"""The engine's threads: generator, decoder and playout around one pipe.
+
+Each thread pins itself first and makes its own kernel, so that the kernels' worker threads inherit its CPUs.
+The loops themselves run in C without the GIL; Python touches only the start and the end of a sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from cython_kernels.playout import Playout
+
+from cython_kernels.frame_loop import DecodeLoop, Generator
+from cython_kernels.pipe import ITEM_END, ITEM_PAUSE, REASON_NAMES, Pipe, SinkHandle
+from edgettsd.config import Config
+from edgettsd.engine._api import Reason, Request
+from edgettsd.engine.parts import Parts, Segment
+from edgettsd.engine.plan import Sentence, sentences
+
+log = logging.getLogger(__name__)
+
+# A thread that shows no progress for this long is dead; the longest single call is a prefill on a slow board.
+STALL_SECONDS = 30.0
+RT_PRIORITY = 20
+
+
+@dataclass(slots=True)
+class Work:
+    """One utterance on its way through the generator thread."""
+
+    request: Request
+    generation: int
+    seed: int
+    max_frames: int
+    results: list[dict[str, Any]] = field(default_factory=list)
+    # CLOCK_MONOTONIC nanoseconds.
+    accepted_ns: int = 0
+    begun_ns: int = 0
+
+
+# Called in the generator thread: the work, how it ended, and the error behind Reason.ERROR.
+OnGenerated = Callable[[Work, Reason, Exception | None], None]
+
+
+class Pipeline:
+    """Threads and kernels of one loaded model. `sink` is where utterances go by default."""
+
+    def __init__(self, config: Config, parts: Parts, sink: SinkHandle, on_generated: OnGenerated) -> None:
+        info = parts.info
+        self._config = config
+        self._parts = parts
+        self._on_generated = on_generated
+        self._inbox: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._generating = False
+        self._beats: dict[str, tuple[int, float]] = {}
+        self._threads: list[threading.Thread] = []
+        self._generator: Generator | None = None
+        self._decode: DecodeLoop | None = None
+        self.sink = sink
+        self.pipe = Pipe(
+            info.groups,
+            info.samples_per_frame,
+            info.sample_rate,
+            pcm_seconds=max(30.0, 2 * config.engine.buffer_seconds),
+            backpressure_seconds=config.engine.buffer_seconds,
+        )
+        self.playout = Playout(self.pipe, sink, preroll_ms=config.audio.preroll_ms)
+
+    def start(self) -> None:
+        """Start the threads and wait until every kernel is made; raises what making one raised."""
+        engine = self._config.engine
+        ready: list[Future[None]] = []
+        for name, target, cpus in (
+            ("generator", self._run_generator, engine.cpus_generator),
+            ("decoder", self._run_decoder, engine.cpus_decoder),
+            ("playout", self._run_playout, engine.cpus_playout),
+        ):
+            future: Future[None] = Future()
+            thread = threading.Thread(
+                target=self._thread, args=(target, cpus, future), name=f"edgettsd-{name}", daemon=True
+            )
+            thread.start()
+            self._threads.append(thread)
+            ready.append(future)
+        try:
+            for future in ready:
+                future.result()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the threads; the generator notices within one predictor sub-step."""
+        self.pipe.stop()
+        self._inbox.put(None)
+        for thread in self._threads:
+            thread.join(10.0)
+            if thread.is_alive():
+                log.error("thread %s does not end", thread.name)
+        self._threads.clear()
+
+    def submit(self, work: Work) -> None:
+        """Hand an utterance to the generator thread."""
+        self._inbox.put(work)
+
+    def alive(self) -> bool:
+        """True while every thread lives and makes progress where it has something to do."""
+        if not all(thread.is_alive() for thread in self._threads):
+            return False
+        now, counters = time.monotonic(), self.pipe.counters()
+        for name in ("generator_beat", "decoder_beat", "playout_beat"):
+            value, since = self._beats.get(name, (-1, now))
+            if counters[name] != value or (name == "generator_beat" and not self._generating):
+                self._beats[name] = (counters[name], now)
+            elif now - since > STALL_SECONDS:
+                log.error("%s has stood still for %.0f s", name.removesuffix("_beat"), now - since)
+                return False
+        return True
+
+    def counters(self) -> dict[str, Any]:
+        """Counters of the pipe and of the decoder."""
+        counters: dict[str, Any] = dict(self.pipe.counters())
+        if self._decode is not None:
+            counters.update(self._decode.counters(), rate=round(self._decode.rate, 3))
+        return counters
+
+    def _thread(
+        self, target: Callable[[Future[None]], None], cpus: Sequence[int], ready: Future[None]
+    ) -> None:
+        try:
+            if cpus:
+                os.sched_setaffinity(0, cpus)
+            target(ready)
+        except BaseException as error:
+            if ready.done():
+                log.exception("%s ended", threading.current_thread().name)
+            else:
+                ready.set_exception(error)
+
+    def _run_decoder(self, ready: Future[None]) -> None:
+        info, engine = self._parts.info, self._config.engine
+        kind = engine.schedule or info.schedule
+        chunks = engine.chunks or info.chunks
+        self._decode = DecodeLoop(self.pipe, self._parts.decoder(), kind=kind, chunks=chunks)
+        ready.set_result(None)
+        self._decode.run()
+
+    def _run_playout(self, ready: Future[None]) -> None:
+        # Without the right (LimitRTPRIO) playout runs at normal priority, which is enough on an idle machine.
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(RT_PRIORITY))
+        ready.set_result(None)
+        self.playout.run()
+
+    def _run_generator(self, ready: Future[None]) -> None:
+        parts = self._parts
+        self._generator = Generator(self.pipe, parts.talker(), parts.predictor(), parts.tables())
+        ready.set_result(None)
+        while (work := self._inbox.get()) is not None:
+            self._generating = True
+            error: Exception | None = None
+            try:
+                reason = self._generate(work)
+            except Exception as exc:
+                reason, error = Reason.ERROR, exc
+            self._generating = False
+            self._on_generated(work, reason, error)
+
+    def _live(self, work: Work) -> bool:
+        return self.pipe.generation == work.generation and not self.pipe.stopping
+
+    def _generate(self, work: Work) -> Reason:
+        """All sentences of an utterance, and its end, into the pipe."""
+        info, options = self._parts.info, work.request.options
+        work.begun_ns = time.monotonic_ns()
+        plan = list(sentences(work.request.text, info.frame_seconds))
+        if not self._live(work):
+            return Reason.ABORTED
+        prebuffer = self._config.audio.prebuffer_ms * info.sample_rate // 1000
+        expected = min(sum(s.expected_frames for s in plan), work.max_frames)
+        self.pipe.set_plan(prebuffer, expected)
+        self.pipe.set_gain(options.volume)
+        reason, left = Reason.COMPLETED, work.max_frames
+        for index, sentence in enumerate(plan):
+            if index:
+                self._pause(work)
+            segment = self._parts.segment(sentence.text, options)
+            result = self._sentence(work, index, sentence, segment, left)
+            work.results.append(result)
+            reason = Reason(result["reason"])
+            left -= result["frames"]
+            if reason is Reason.ERROR:
+                raise RuntimeError(f"frame loop: {result['error']} at frame {result['frames']}")
+            if reason is not Reason.COMPLETED:
+                break
+            if left <= 0:
+                reason = Reason.LIMIT
+                break
+        if reason is not Reason.ABORTED:
+            self.pipe.push_item(work.generation, ITEM_END, reason=REASON_NAMES.index(reason.value))
+        return reason
+
+    def _pause(self, work: Work) -> None:
+        samples = self._config.engine.sentence_pause_ms * self._parts.info.sample_rate // 1000
+        self.pipe.push_item(work.generation, ITEM_PAUSE, arg=samples)
+
+    def _sentence(
+        self, work: Work, index: int, sentence: Sentence, segment: Segment, left: int
+    ) -> dict[str, Any]:
+        assert self._generator is not None
+        sampling = segment.sampling
+        return self._generator.run(
+            work.generation,
+            segment.prompt,
+            segment.trailing,
+            segment.pad_row,
+            talker=sampling.talker,
+            predictor=sampling.predictor,
+            eos=sampling.eos,
+            banned=segment.banned,
+            min_frames=sampling.min_new_tokens,
+            max_frames=min(left, sentence.max_frames, sampling.max_frames),
+            drop_frames=segment.drop_frames,
+            seed=work.seed,
+            stream=index,
+        )

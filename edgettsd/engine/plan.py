@@ -1,0 +1,74 @@
+"""From a text to the sentences to speak, with an estimate and a bound of each one's length.
+
+The estimate decides how much is buffered on a slow machine; the bound ends a generation that found no end of
+its own. The bound is generous: very slow speech (12 frames a word) stays far below it.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from edgettsd.text import normalise, speakable, split_sentences
+
+# Seconds of ordinary speech, by kind of character.
+SECONDS_LETTER = 0.068
+SECONDS_IDEOGRAPH = 0.23
+SECONDS_DIGIT = 0.32
+SECONDS_EDGE = 0.3
+
+# Most frames, by kind of character, and for the silence around them.
+CAP_LETTER = 5
+CAP_IDEOGRAPH = 16
+CAP_DIGIT = 20
+CAP_WORD = 16
+CAP_EDGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A piece of text that is spoken in one generation; lengths in frames."""
+
+    text: str
+    expected_frames: int
+    max_frames: int
+
+
+def sentences(text: str, frame_seconds: float) -> Iterator[Sentence]:
+    """The sentences of a text, in order; none when there is nothing to say."""
+    clean = normalise(text)
+    if not speakable(clean):
+        return
+    for part in split_sentences(clean):
+        if speakable(part):
+            yield measure(part, frame_seconds)
+
+
+def measure(text: str, frame_seconds: float) -> Sentence:
+    """One sentence with its expected and greatest length."""
+    letters = digits = ideographs = 0
+    for char in text:
+        if char.isdigit():
+            digits += 1
+        elif char.isalpha():
+            if _is_wide(char):
+                ideographs += 1
+            else:
+                letters += 1
+    seconds = (
+        SECONDS_EDGE + SECONDS_LETTER * letters + SECONDS_IDEOGRAPH * ideographs + SECONDS_DIGIT * digits
+    )
+    most = (
+        CAP_EDGE
+        + max(CAP_WORD * len(text.split()), CAP_LETTER * letters)
+        + CAP_IDEOGRAPH * ideographs
+        + CAP_DIGIT * digits
+    )
+    return Sentence(text, math.ceil(seconds / frame_seconds), math.ceil(most * 0.08 / frame_seconds))
+
+
+def _is_wide(char: str) -> bool:
+    """True for scripts that write a syllable or a word with one character."""
+    return ord(char) >= 0x1100 and unicodedata.east_asian_width(char) in "WF"
