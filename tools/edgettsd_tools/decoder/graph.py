@@ -16,7 +16,7 @@ import numpy as np
 
 from .config import CONV_TAPS, DILATIONS, LAYER_NORM_EPS, PRE_CONV_TAPS, DecoderConfig
 from .flatbuffer import Constant, Graph, Tensor
-from .ops import Ops
+from .ops import Ops, half_precision
 from .weights import F32, Weights
 
 # Large enough that exp() gives exactly 0, small enough for float16 (two may add up).
@@ -84,7 +84,7 @@ class DecoderGraph:
         else:
             # The table stays f16 in memory: only the gathered rows are widened.
             table = self._graph.constant(
-                "codebooks", lambda: Constant(self._weights.codebooks().astype(np.float16))
+                "codebooks", lambda: Constant(half_precision(self._weights.codebooks(), "codebooks"))
             )
             vectors = ops.cast_f32(ops.gather(table, rows))
         half = c.codebook_dim // 2
