@@ -51,6 +51,9 @@ def load(checkpoint: Path) -> Any:
         str(checkpoint), dtype=torch.float32, device_map="cpu", attn_implementation="eager"
     )
     model.model.eval()
+    if model.model.config.talker_config.hidden_size < 512:
+        # The threads of a tiny model cost more than they compute.
+        torch.set_num_threads(1)
     return model
 
 
@@ -77,7 +80,8 @@ class Trace:
 
 
 def _f32(tensor: Any) -> np.ndarray:
-    return np.ascontiguousarray(tensor.detach().to("cpu").float().numpy())
+    array: np.ndarray = tensor.detach().to("cpu").float().numpy()
+    return np.ascontiguousarray(array)
 
 
 @contextmanager
@@ -158,7 +162,8 @@ def processed_distribution(
     ids = torch.from_numpy(np.asarray(history, np.int64)).reshape(1, -1)
     scores = processors(ids, torch.from_numpy(np.asarray(logits, np.float32)).reshape(1, -1).clone())
     if do_sample:
-        return _f32(torch.nn.functional.softmax(scores, dim=-1))[0]
+        drawn: np.ndarray = _f32(torch.nn.functional.softmax(scores, dim=-1))[0]
+        return drawn
     probs = np.zeros(scores.shape[-1], np.float32)
     probs[int(torch.argmax(scores, dim=-1))] = 1.0
     return probs

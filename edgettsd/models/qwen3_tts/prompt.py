@@ -2,7 +2,7 @@
 
 A prompt row is the sum of a text row (already through the text projection) and a codec row. In the streaming
 layout the prompt holds only the first text token and token i+1 is added to the input of frame i; in the full
-layout ("non-streaming" in the official code) the whole text is in the prompt and every frame gets the pad row.
+layout ("non-streaming" in the official code) the whole text is in the prompt and a frame gets the pad row.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from edgettsd.errors import InvalidOptionError
 
 MAX_TEMPERATURE = 5.0
@@ -54,6 +57,14 @@ class Sampling:
             suppress=tuple((int(first), int(end)) for first, end in table["suppress"]),
             max_frames=int(table["max_frames"]),
         )
+
+    def banned(self, vocab: int) -> npt.NDArray[np.uint8]:
+        """Mask [vocab] of the suppressed codebook-0 ids, 1 where an id is never drawn."""
+        mask = np.zeros(vocab, np.uint8)
+        for first, end in self.suppress:
+            mask[first:end] = 1
+        mask[self.eos] = 0
+        return mask
 
     def merged(
         self,

@@ -51,7 +51,9 @@ class TextTokenizer:
             raise ModelInvalidError(str(error)) from error
         for name, token in tokens.items():
             if not 0 <= token < vocab.size:
-                raise ModelInvalidError(f"manifest tokens.{name} is {token}: allowed are 0 to {vocab.size - 1}")
+                raise ModelInvalidError(
+                    f"manifest tokens.{name} is {token}: allowed are 0 to {vocab.size - 1}"
+                )
         return cls(vocab, tokens)
 
     def speech(self, text: str) -> list[int]:
@@ -60,23 +62,23 @@ class TextTokenizer:
         A text that starts with line breaks shares an id with the role's own newline, as in the official code.
         Raises InvalidTextError for text that is not valid Unicode.
         """
-        body = self._encode("assistant\n" + text)
+        body = self._encode(text, "assistant\n")
         end = [self._im_end, *self._newline, self._im_start, *self._assistant]
         return [self._im_start, *body, *end]
 
     def instruction(self, instruct: str) -> list[int]:
         """Ids of a style instruction, a user turn before the speech."""
-        return [self._im_start, *self._encode("user\n" + instruct), self._im_end, *self._newline]
+        return [self._im_start, *self._encode(instruct, "user\n"), self._im_end, *self._newline]
 
     def plain(self, text: str) -> list[int]:
         """Ids of a piece of text alone, for text that arrives while speech is playing."""
         return self._encode(text)
 
-    def _encode(self, text: str) -> list[int]:
-        try:
-            # The official tokenizer composes its input (NFC) and libllama does not.
-            return self._encoder.encode(unicodedata.normalize("NFC", text))
-        except UnicodeEncodeError as error:
-            raise InvalidTextError(
-                f"text is not valid Unicode: code point U+{ord(error.object[error.start]):04X} at {error.start}"
-            ) from error
+    def _encode(self, text: str, role: str = "") -> list[int]:
+        for position, character in enumerate(text):
+            if "\ud800" <= character <= "\udfff":
+                raise InvalidTextError(
+                    f"text is not valid Unicode: code point U+{ord(character):04X} at {position}"
+                )
+        # The official tokenizer composes its input (NFC) and libllama does not.
+        return self._encoder.encode(unicodedata.normalize("NFC", role + text))
