@@ -11,9 +11,10 @@ MAX_THREADS: int
 class LlamaTalker(TalkerHandle):
     """The talker language model, fed with embedding rows.
 
-    path is a GGUF of architecture qwen3 whose vocabulary is the codec rows (tokenizer model "none"). One sequence;
-    the KV cache holds max_context positions and is f32 for an f32 model, otherwise f16. threads are used for one
-    row, threads_batch (default: threads) for several. Creation decodes once to warm up and may take seconds.
+    path is a GGUF of architecture qwen3 whose vocabulary is the codec rows (tokenizer model "none"). One
+    sequence; the KV cache holds max_context positions and is f32 for an f32 model, otherwise f16. threads are
+    used for one row, threads_batch (default: threads) for several. Creation decodes once to warm up and may
+    take seconds.
 
     Raises FileNotFoundError, ValueError (the file is not such a model, or a parameter is out of range; the
     message names what is wrong) or MemoryError.
@@ -46,8 +47,8 @@ class LlamaTalker(TalkerHandle):
     def feed(self, rows: npt.NDArray[np.float32]) -> None:
         """Append rows, float32 [n, hidden_size]; runs without the GIL.
 
-        Raises ValueError for a wrong shape or when the rows do not fit (nothing is appended then), RuntimeError
-        when the step fails or gives values that are not finite.
+        Raises ValueError for a wrong shape or when the rows do not fit (nothing is appended then),
+        RuntimeError when the step fails or gives values that are not finite.
         """
     def reset(self) -> None:
         """Forget every position."""

@@ -104,7 +104,9 @@ def test_reading_before_feeding_is_an_error(talker: LlamaTalker) -> None:
         talker.logits()
 
 
-@pytest.mark.parametrize("rows", [np.zeros((2, SHAPE.hidden + 1)), np.zeros((0, SHAPE.hidden)), np.zeros(SHAPE.hidden)])
+@pytest.mark.parametrize(
+    "rows", [np.zeros((2, SHAPE.hidden + 1)), np.zeros((0, SHAPE.hidden)), np.zeros(SHAPE.hidden)]
+)
 def test_wrong_row_shape(talker: LlamaTalker, rows: np.ndarray) -> None:
     with pytest.raises(ValueError, match=r"rows has shape .* allowed is \[n, 64\]"):
         talker.feed(rows.astype(np.float32))
@@ -151,20 +153,20 @@ def test_wrong_shape_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_bad_metadata_is_named(tmp_path: Path, key: str, value: str | int, message: str) -> None:
-    file = tiny.write_talker(tmp_path / "t.gguf", MODEL, **{key: value})
+    file = tiny.write_talker(tmp_path / "t.gguf", MODEL, keys={key: value})
     with pytest.raises(ValueError, match=message):
         LlamaTalker(file)
 
 
 def test_other_architecture(tmp_path: Path) -> None:
     file = tiny.write_talker(tmp_path / "t.gguf", MODEL, arch="llama")
-    with pytest.raises(ValueError, match='general.architecture is "llama", expected "qwen3"'):
+    with pytest.raises(ValueError, match=r'general.architecture is "llama", expected "qwen3"'):
         LlamaTalker(file)
 
 
 def test_libllama_message_is_in_the_error(tmp_path: Path) -> None:
-    file = tiny.write_talker(tmp_path / "t.gguf", MODEL, **{"qwen3.rope.scaling.type": 7})
-    with pytest.raises(ValueError, match="libllama refuses the model: .*rope.scaling.type"):
+    file = tiny.write_talker(tmp_path / "t.gguf", MODEL, keys={"qwen3.rope.scaling.type": 7})
+    with pytest.raises(ValueError, match=r"libllama refuses the model: .*rope.scaling.type"):
         LlamaTalker(file)
 
 
@@ -177,16 +179,17 @@ def test_nan_weights_are_refused_at_creation(tmp_path: Path) -> None:
 
 
 def test_missing_file() -> None:
-    with pytest.raises(FileNotFoundError, match="talker file 'nowhere.gguf'"):
+    with pytest.raises(FileNotFoundError, match=r"talker file 'nowhere.gguf'"):
         LlamaTalker("nowhere.gguf")
 
 
 @pytest.mark.parametrize(
-    "name, value", [("max_context", 0), ("threads", 0), ("threads", 65), ("threads_batch", 0), ("threads", True)]
+    "name, value",
+    [("max_context", 0), ("threads", 0), ("threads", 65), ("threads_batch", 0), ("threads", True)],
 )
 def test_parameters_out_of_range(path: Path, name: str, value: int) -> None:
     with pytest.raises(ValueError, match=f"{name} is {value}, allowed is an integer from 1 to"):
-        LlamaTalker(path, **{name: value})
+        LlamaTalker(path, **{name: value})  # type: ignore[arg-type]
 
 
 DAMAGE = """
@@ -218,7 +221,10 @@ print("refused", refused)
 def test_damaged_files_raise_and_print_nothing(path: Path, tmp_path: Path) -> None:
     script = DAMAGE.format(module="llama", cls="LlamaTalker", header=2000)
     done = subprocess.run(
-        [sys.executable, "-c", script, path, tmp_path / "damaged.gguf", "1"], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", script, path, tmp_path / "damaged.gguf", "1"],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout.split()[-1]) >= 100

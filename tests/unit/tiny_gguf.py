@@ -1,10 +1,11 @@
-"""Small random talker and predictor models: weights in numpy, GGUF files from them, and their plain forward pass.
+"""Small random talker and predictor models: weights in numpy, GGUF files from them, their forward pass.
 
-The forward pass is the models' definition in a few lines of float64 numpy; it shares nothing with the kernels.
+The forward pass is the models' definition in few lines of float64 numpy; nothing is shared with the kernels.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -57,14 +58,16 @@ def _layers(shape: Shape, rng: np.random.Generator) -> dict[str, F32]:
         "ffn_down": (shape.hidden, shape.ffn),
     }
     return {
-        f"blk.{i}.{name}.weight": _random(rng, size) for i in range(shape.layers) for name, size in sizes.items()
+        f"blk.{i}.{name}.weight": _random(rng, size)
+        for i in range(shape.layers)
+        for name, size in sizes.items()
     }
 
 
 def _random(rng: np.random.Generator, size: tuple[int, ...]) -> F32:
     if len(size) == 1:
-        return (1 + 0.3 * rng.standard_normal(size)).astype(np.float32)
-    return (rng.standard_normal(size) * 1.5 / np.sqrt(size[1])).astype(np.float32)
+        return np.asarray(1 + 0.3 * rng.standard_normal(size), np.float32)
+    return np.asarray(rng.standard_normal(size) * 1.5 / np.sqrt(size[1]), np.float32)
 
 
 def talker(shape: Shape = Shape(), seed: int = 0) -> Model:
@@ -99,7 +102,9 @@ def _quantise(value: F32, precision: str) -> tuple[npt.NDArray[np.generic], gguf
     return gguf.quants.quantize(value, kind), kind
 
 
-def _write(path: Path, arch: str, keys: dict[str, str | int | float], model: Model, precision: str) -> Path:
+def _write(
+    path: Path, arch: str, keys: Mapping[str, str | int | float], model: Model, precision: str
+) -> Path:
     writer = gguf.GGUFWriter(path, arch)
     for key, value in keys.items():
         if isinstance(value, str):
@@ -108,8 +113,8 @@ def _write(path: Path, arch: str, keys: dict[str, str | int | float], model: Mod
             writer.add_uint32(key, value)
         else:
             writer.add_float32(key, value)
-    for name, value in model.tensors.items():
-        data, kind = _quantise(value, precision)
+    for name, tensor in model.tensors.items():
+        data, kind = _quantise(tensor, precision)
         writer.add_tensor(name, data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -132,7 +137,13 @@ def _common_keys(prefix: str, shape: Shape) -> dict[str, str | int | float]:
     }
 
 
-def write_talker(path: Path, model: Model, precision: str = "f32", arch: str = "qwen3", **keys: str | int | float) -> Path:
+def write_talker(
+    path: Path,
+    model: Model,
+    precision: str = "f32",
+    arch: str = "qwen3",
+    keys: Mapping[str, str | int | float] | None = None,
+) -> Path:
     """talker.gguf; keys override or add metadata (dots of a key as in the file)."""
     shape = model.shape
     meta = _common_keys(arch, shape) | {
@@ -140,21 +151,26 @@ def write_talker(path: Path, model: Model, precision: str = "f32", arch: str = "
         f"{arch}.attention.value_length": shape.head_dim,
         "tokenizer.ggml.model": "none",
     }
-    return _write(path, arch, meta | keys, model, precision)
+    return _write(path, arch, meta | dict(keys or {}), model, precision)
 
 
-def write_predictor(path: Path, model: Model, precision: str = "f32", arch: str = "qwen3tts-predictor",
-                    **keys: str | int | float) -> Path:
+def write_predictor(
+    path: Path,
+    model: Model,
+    precision: str = "f32",
+    arch: str = "qwen3tts-predictor",
+    keys: Mapping[str, str | int | float] | None = None,
+) -> Path:
     """predictor.gguf; keys override or add metadata."""
     meta = _common_keys(arch, model.shape) | {
         f"{arch}.input_embedding_length": model.shape.input_hidden,
         f"{arch}.code_groups": model.shape.groups,
     }
-    return _write(path, arch, meta | keys, model, precision)
+    return _write(path, arch, meta | dict(keys or {}), model, precision)
 
 
 def _rms(x: F64, weight: F32, eps: float) -> F64:
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight
+    return np.asarray(x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight, np.float64)
 
 
 def _rotate(x: F64, theta: float) -> F64:
@@ -184,7 +200,7 @@ def forward(model: Model, rows: F32) -> F64:
         x = x + np.einsum("hqk,khd->qhd", p, v).reshape(n, -1) @ w["attn_output"].T
         h = _rms(x, w["ffn_norm"], s.eps)
         gate = h @ w["ffn_gate"].T
-        x = x + (gate / (1 + np.exp(-gate)) * (h @ w["ffn_up"].T)) @ w["ffn_down"].T
+        x = x + (gate / (1 + np.exp(-np.maximum(gate, -700))) * (h @ w["ffn_up"].T)) @ w["ffn_down"].T
     return _rms(x, t["output_norm.weight"], s.eps)
 
 
@@ -195,8 +211,10 @@ def talker_outputs(model: Model, rows: F32) -> tuple[F64, F64]:
 
 
 def predictor_outputs(model: Model, rows: F32) -> F64:
-    """Logits [groups - 1, vocab] of codebooks 1.. for rows [groups, input_hidden]: the talker's hidden state, then
-    the rows of codebooks 0 to groups - 2."""
+    """Logits [groups - 1, vocab] of codebooks 1.. for rows [groups, input_hidden].
+
+    The first row is the talker's hidden state, then come the rows of codebooks 0 to groups - 2.
+    """
     t = model.tensors
     x = rows.astype(np.float64)
     if "input_proj.weight" in t:

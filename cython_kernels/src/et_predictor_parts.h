@@ -1,0 +1,78 @@
+/* Inside of the ggml code predictor, shared by its weights, its graphs and its C table. */
+#ifndef ET_PREDICTOR_PARTS_H
+#define ET_PREDICTOR_PARTS_H
+
+#include <ggml-alloc.h>
+#include <ggml-backend.h>
+#include <ggml-cpu.h>
+#include <ggml.h>
+
+#include "et_gguf.h"
+#include "et_predictor.h"
+
+#define ET_PREDICTOR_MAX_LAYERS 64
+#define ET_PREDICTOR_MAX_HEAD_DIM 256
+/* Buffer types that weights may go to: what the CPU offers beside the plain one, and that one last. */
+#define ET_PREDICTOR_MAX_BUFTS 8
+
+typedef struct {
+    int hidden, input_hidden, layers, ffn, heads, kv_heads, head_dim, vocab, groups;
+    float eps, theta;
+} et_predictor_shape;
+
+typedef struct {
+    struct ggml_tensor *attn_norm, *qkv, *attn_output, *ffn_norm, *gate_up, *ffn_down;
+    float *q_norm, *k_norm;           /* [head_dim] */
+    float *k_cache, *v_cache;         /* [kv_heads][groups][head_dim]; groups is also the number of positions */
+} et_predictor_layer;
+
+typedef struct et_predictor_model et_predictor_model;
+
+/* What one attention node of one graph works on. */
+typedef struct {
+    const et_predictor_model *model;
+    const et_predictor_layer *layer;
+    int first_position;
+} et_attention;
+
+typedef struct {
+    struct ggml_cgraph *graph;
+    struct ggml_cplan plan;
+    struct ggml_tensor *logits;
+} et_substep;
+
+struct et_predictor_model {
+    et_predictor base;
+    et_predictor_shape shape;
+
+    /* weights */
+    struct ggml_context *tensors;
+    ggml_backend_buffer_t buffers[ET_PREDICTOR_MAX_BUFTS + 1];  /* and the input's */
+    int n_buffers;
+    size_t weight_bytes, repacked_bytes;
+    struct ggml_tensor *input_proj, *input_bias;   /* NULL when the sizes are equal */
+    struct ggml_tensor *output_norm, *heads[ET_MAX_GROUPS];
+    et_predictor_layer layers[ET_PREDICTOR_MAX_LAYERS];
+    float *floats;                    /* one block: norms, caches, rotation table */
+    float *cosine, *sine;             /* [groups][head_dim / 2] */
+
+    /* graphs */
+    struct ggml_context *nodes;
+    struct ggml_tensor *input;        /* [2][input_hidden] */
+    ggml_gallocr_t allocator;
+    struct ggml_threadpool *pool;
+    uint8_t *work;
+    et_attention *attentions;         /* [groups - 1][layers] */
+    et_substep substeps[ET_MAX_GROUPS];
+    int next_group;                   /* codebook whose row next() takes */
+};
+
+/* Each returns ET_OK or an error with a message in the file's or the given buffer. */
+int et_predictor_load(et_predictor_model *m, et_gguf *g);
+int et_predictor_build(et_predictor_model *m, int threads, char *err, size_t err_size);
+
+/* The attention of one layer as a ggml custom operation: the argument holds q, k and v of n positions, the
+ * result [rows][heads * head_dim] is for the last `rows` of them. */
+void et_predictor_attend(struct ggml_tensor *dst, int ith, int nth, void *attention);
+
+#endif
