@@ -49,7 +49,11 @@ start_daemon() {
   <listen>unix:path=$WORK/bus</listen>
   <auth>EXTERNAL</auth>
   <policy context="default">
-    <allow send_destination="*" eavesdrop="false"/>
+    <allow send_destination="*"/>
+    <allow receive_type="method_call"/>
+    <allow receive_type="method_return"/>
+    <allow receive_type="error"/>
+    <allow receive_type="signal"/>
     <allow own="*"/>
   </policy>
 </busconfig>
