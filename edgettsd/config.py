@@ -67,15 +67,19 @@ class EngineConfig:
         100_000, "Longest text of one utterance, in bytes of UTF-8.", low=1, high=10_000_000
     )
     max_seconds: float = _key(
-        300.0, "Longest speech of one utterance in seconds; it then ends with reason limit.",
-        above=0, high=86_400,
+        300.0,
+        "Longest speech of one utterance in seconds; it then ends with reason limit.",
+        above=0,
+        high=86_400,
     )
     buffer_seconds: float = _key(
         2.0, "Seconds of speech to generate ahead of the sound device.", low=0.2, high=60
     )
     context: int = _key(
-        1024, "Positions of the language model's memory, one per frame of 80 ms and per prompt token.",
-        low=128, high=32_768,
+        1024,
+        "Positions of the language model's memory, one per frame of 80 ms and per prompt token.",
+        low=128,
+        high=32_768,
     )
     threads_generator: int = _key(
         0, "Threads of the language model; 0: chosen for this machine.", low=0, high=64
@@ -89,7 +93,8 @@ class EngineConfig:
     cpus_decoder: tuple[int, ...] = _key((), "CPUs of the audio decoder; empty: any.", cpus=True)
     cpus_playout: tuple[int, ...] = _key((), "CPUs of the playout thread; empty: any.", cpus=True)
     schedule: str = _key(
-        "", "How many frames of 80 ms the decoder takes at once; empty: what the model proposes.",
+        "",
+        "How many frames of 80 ms the decoder takes at once; empty: what the model proposes.",
         choices=("", "fixed", "ramp", "adaptive"),
     )
     chunks: tuple[int, ...] = _key(
@@ -97,7 +102,8 @@ class EngineConfig:
     )
     sentence_pause_ms: int = _key(200, "Silence between two sentences, in ms.", low=0, high=5000)
     layout: str = _key(
-        "", "Prompt layout: text streamed in or given in full; empty: what the model proposes.",
+        "",
+        "Prompt layout: text streamed in or given in full; empty: what the model proposes.",
         choices=("", "streaming", "full"),
     )
     voice: str = _key("", "Voice when the caller names none; empty: the model's first voice.")
@@ -109,21 +115,26 @@ class AudioConfig:
     """Where speech is played."""
 
     sink: str = _key(
-        "alsa", "Output: the sound device, a file, or nothing (fake, keeps real time).",
+        "alsa",
+        "Output: the sound device, a file, or nothing (fake, keeps real time).",
         choices=("alsa", "file", "fake"),
     )
-    device: str = _key("default", "ALSA PCM to play on; for sink = \"file\" the WAV file to write.")
+    device: str = _key("default", 'ALSA PCM to play on; for sink = "file" the WAV file to write.')
     period_ms: int = _key(20, "Length of one device period, in ms.", low=1, high=1000)
     buffer_ms: int = _key(
         100, "Length of the device buffer, in ms; at least two periods.", low=2, high=10_000
     )
     preroll_ms: int = _key(
-        0, "Silence played before each utterance, in ms, for amplifiers that mute the first sound.",
-        low=0, high=5000,
+        0,
+        "Silence played before each utterance, in ms, for amplifiers that mute the first sound.",
+        low=0,
+        high=5000,
     )
     prebuffer_ms: int = _key(
-        0, "Least speech to have ready before playing starts, in ms; more is buffered when needed.",
-        low=0, high=60_000,
+        0,
+        "Least speech to have ready before playing starts, in ms; more is buffered when needed.",
+        low=0,
+        high=60_000,
     )
 
 

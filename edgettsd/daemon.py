@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="edgettsd",
         description="Text-to-speech daemon. Options override the configuration file.",
         epilog="Exit status: 0 stopped, 1 failed, 2 usage or configuration, 3 model, "
-               "4 another edgettsd runs, 5 message bus.",
+        "4 another edgettsd runs, 5 message bus.",
     )
     parser.add_argument("--version", action="version", version=f"edgettsd {__version__}")
     parser.add_argument(
@@ -70,7 +70,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", metavar="PCM", help="ALSA device, or the file of --sink file")
     parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error")
     parser.add_argument(
-        "--engine", metavar="ENGINE", type=_engine_kind, default=("real", 1.0),
+        "--engine",
+        metavar="ENGINE",
+        type=_engine_kind,
+        default=("real", 1.0),
         help="real (default), or fake[:SPEED]: scripted, without model and sound",
     )
     return parser

@@ -75,10 +75,15 @@ class Connection:
 
     def send(self, message: Message) -> None:
         """Queue a message; one that a lost bus swallows is not an error here: `lost` tells."""
+        # dbus-fast would go on to use the number of a closed descriptor.
+        if not self._bus.connected:
+            return
         self._bus.send(message).add_done_callback(lambda sent: sent.cancelled() or sent.exception())
 
     async def call(self, message: Message, timeout: float | None = 25.0) -> list[Any]:
         """Call a method and return the reply's body. Raises CallError, BusLostError, TimeoutError."""
+        if not self._bus.connected:
+            raise BusLostError("the bus connection was lost")
         try:
             async with asyncio.timeout(timeout):
                 reply = await self._bus.call(message)
@@ -97,8 +102,12 @@ class Connection:
         """Call a method of the bus daemon itself."""
         return await self.call(
             Message(
-                destination=DBUS, path=DBUS_PATH, interface=DBUS, member=member,
-                signature=signature, body=body or [],
+                destination=DBUS,
+                path=DBUS_PATH,
+                interface=DBUS,
+                member=member,
+                signature=signature,
+                body=body or [],
             )
         )
 

@@ -219,12 +219,14 @@ class SpeechService:
         voices = self._engine.voices
         default = self._default_voice or (voices[0].id if voices else "")
         return [
-            variants({
-                "id": voice.id,
-                "languages": list(voice.languages),
-                "description": voice.description,
-                "default": voice.id == default,
-            })
+            variants(
+                {
+                    "id": voice.id,
+                    "languages": list(voice.languages),
+                    "description": voice.description,
+                    "default": voice.id == default,
+                }
+            )
             for voice in voices
         ]
 
@@ -359,6 +361,11 @@ def _watch_rule(client: str) -> str:
 
 def _bus_call(member: str, argument: str) -> Message:
     return Message(
-        destination=DBUS, path=DBUS_PATH, interface=DBUS, member=member, signature="s", body=[argument],
+        destination=DBUS,
+        path=DBUS_PATH,
+        interface=DBUS,
+        member=member,
+        signature="s",
+        body=[argument],
         flags=MessageFlag.NO_REPLY_EXPECTED,
     )

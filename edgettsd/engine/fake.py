@@ -285,7 +285,7 @@ class FakeEngine:
         os.set_blocking(fd, False)
         while data and job.stop is None:
             try:
-                data = data[os.write(fd, data):]
+                data = data[os.write(fd, data) :]
             except BlockingIOError:
                 loop.add_writer(fd, job.wake.set)
                 try:

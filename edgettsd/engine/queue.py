@@ -85,9 +85,9 @@ class UtteranceQueue(Generic[T]):
         Raises QueueFullError, and then nothing has changed.
         """
         dropped = priority is Priority.NOTIFICATION and self._busy_above(Priority.NOTIFICATION)
-        victims = [] if dropped else [
-            entry for entry in self._all() if self._replaces(priority, interrupt, entry)
-        ]
+        victims = (
+            [] if dropped else [entry for entry in self._all() if self._replaces(priority, interrupt, entry)]
+        )
         kept = [entry for entry in self._waiting if entry not in victims]
         if not dropped:
             self._check_room(kept, client)

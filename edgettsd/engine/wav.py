@@ -20,5 +20,17 @@ def wav_header(sample_rate: int, data_bytes: int | None = None) -> bytes:
         riff, data = data_bytes + HEADER_BYTES - 8, data_bytes
     return struct.pack(
         "<4sI4s4sIHHIIHH4sI",
-        b"RIFF", riff, b"WAVE", b"fmt ", 16, 1, 1, sample_rate, sample_rate * 2, 2, 16, b"data", data,
+        b"RIFF",
+        riff,
+        b"WAVE",
+        b"fmt ",
+        16,
+        1,
+        1,
+        sample_rate,
+        sample_rate * 2,
+        2,
+        16,
+        b"data",
+        data,
     )

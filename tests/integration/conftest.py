@@ -45,6 +45,7 @@ def system_bus() -> Iterator[PrivateBus]:
 def start(bus: PrivateBus) -> Iterator[Callable[..., System]]:
     """Starts daemons on the private bus; each must run to the end of the test and stop with status 0."""
     with ExitStack() as stack:
+
         def starter(**options: Any) -> System:
             path = Path(tempfile.mkdtemp(prefix="edgettsd-"))
             stack.callback(shutil.rmtree, path)

@@ -24,8 +24,10 @@ ROOT = Path(__file__).resolve().parents[2]
 POLICY = ROOT / "systemd" / "org.edgettsd.Speech1.conf"
 SECONDS = 20.0
 
-_SESSION = "<policy context='default'><allow send_destination='*' eavesdrop='true'/>" \
-           "<allow eavesdrop='true'/><allow own='*'/></policy>"
+_SESSION = (
+    "<policy context='default'><allow send_destination='*' eavesdrop='true'/>"
+    "<allow eavesdrop='true'/><allow own='*'/></policy>"
+)
 # The rules of the distribution's system bus that matter here; the shipped policy opens the rest.
 _SYSTEM = """
 <policy context='default'>
@@ -75,8 +77,16 @@ class PrivateBus:
             + "</busconfig>\n"
         )
         self.process = subprocess.Popen(
-            ["dbus-daemon", f"--config-file={config}", "--nofork", "--nopidfile", "--nosyslog", "--print-address"],
-            stdout=subprocess.PIPE, text=True,
+            [
+                "dbus-daemon",
+                f"--config-file={config}",
+                "--nofork",
+                "--nopidfile",
+                "--nosyslog",
+                "--print-address",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().strip()
@@ -94,7 +104,10 @@ class PrivateBus:
         """Run busctl on this bus, with `user` (a setpriv command line) in front."""
         return subprocess.run(
             [*(user or []), "busctl", f"--address={self.address}", *arguments],
-            capture_output=True, text=True, timeout=SECONDS, check=False,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
         )
 
     def call(self, member: str, signature: str = "", *arguments: str, user: list[str] | None = None):
@@ -119,8 +132,15 @@ class System:
     """
 
     def __init__(
-        self, bus: PrivateBus, folder: Path, *, engine: str = "fake:20", config: str = "",
-        arguments: tuple[str, ...] = (), watchdog: float | None = None, env: dict[str, str] | None = None,
+        self,
+        bus: PrivateBus,
+        folder: Path,
+        *,
+        engine: str = "fake:20",
+        config: str = "",
+        arguments: tuple[str, ...] = (),
+        watchdog: float | None = None,
+        env: dict[str, str] | None = None,
         wait: bool = True,
     ) -> None:
         self.bus = bus
@@ -138,9 +158,20 @@ class System:
         self.started = time.monotonic()
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "edgettsd", "--config", str(self.config), "--bus-address", bus.address,
-                 *(("--engine", engine) if engine else ()), *arguments],
-                stdout=log, stderr=log, env=environment(**extra),
+                [
+                    sys.executable,
+                    "-m",
+                    "edgettsd",
+                    "--config",
+                    str(self.config),
+                    "--bus-address",
+                    bus.address,
+                    *(("--engine", engine) if engine else ()),
+                    *arguments,
+                ],
+                stdout=log,
+                stderr=log,
+                env=environment(**extra),
             )
         if wait:
             self.wait_for("READY=1")
@@ -153,18 +184,22 @@ class System:
 
     def notifications(self) -> list[str]:
         """Every line notified so far."""
-        while True:
+        while self._notify.fileno() >= 0:
             try:
                 self.notified += self._notify.recv(4096).decode().splitlines()
             except BlockingIOError:
-                return self.notified
+                break
+        return self.notified
 
     def wait_for(self, line: str) -> None:
         """Wait for a notification; fails when the daemon ends before."""
+
         def seen() -> bool:
             if line in self.notifications():
                 return True
-            assert self.process.poll() is None, f"the daemon ended with {self.process.returncode}:\n{self.log}"
+            assert self.process.poll() is None, (
+                f"the daemon ended with {self.process.returncode}:\n{self.log}"
+            )
             return False
 
         until(seen, line)
@@ -190,7 +225,11 @@ class System:
     def ctl(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None):
         """Run edgettsctl on this bus."""
         return subprocess.run(
-            ctl_command(*arguments), input=stdin.encode(), capture_output=True, timeout=60, check=False,
+            ctl_command(*arguments),
+            input=stdin.encode(),
+            capture_output=True,
+            timeout=60,
+            check=False,
             env=environment(EDGETTSD_BUS_ADDRESS=self.bus.address, **(env or {})),
         )
 
@@ -219,8 +258,14 @@ class Client:
     async def __aenter__(self) -> Client:
         self.bus = await MessageBus(bus_address=self._address, negotiate_unix_fd=True).connect()
         self.bus.add_message_handler(self._on_message)
-        await self.call_raw("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "AddMatch",
-                            "s", [f"type='signal',path='{OBJECT_PATH}'"])
+        await self.call_raw(
+            "org.freedesktop.DBus",
+            "/org/freedesktop/DBus",
+            "org.freedesktop.DBus",
+            "AddMatch",
+            "s",
+            [f"type='signal',path='{OBJECT_PATH}'"],
+        )
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -232,14 +277,29 @@ class Client:
             self.signals.append((message.member, message.body))
             self._arrived.set()
 
-    async def call_raw(self, name: str, path: str, interface: str, member: str, signature: str = "",
-                       body: list[Any] | None = None, fds: list[int] | None = None) -> list[Any]:
+    async def call_raw(
+        self,
+        name: str,
+        path: str,
+        interface: str,
+        member: str,
+        signature: str = "",
+        body: list[Any] | None = None,
+        fds: list[int] | None = None,
+    ) -> list[Any]:
         """Call anything; raises CallFailed."""
         async with asyncio.timeout(SECONDS):
-            reply = await self.bus.call(Message(
-                destination=name, path=path, interface=interface, member=member, signature=signature,
-                body=body or [], unix_fds=fds or [],
-            ))
+            reply = await self.bus.call(
+                Message(
+                    destination=name,
+                    path=path,
+                    interface=interface,
+                    member=member,
+                    signature=signature,
+                    body=body or [],
+                    unix_fds=fds or [],
+                )
+            )
         if reply.message_type is MessageType.ERROR:
             raise CallFailed(reply)
         return reply.body

@@ -19,6 +19,7 @@ ERROR = "org.edgettsd.Error."
 
 def with_client(system, test) -> None:
     """Run an async test with one client."""
+
     async def body() -> None:
         async with Client(system.bus.address) as client:
             await test(client)
@@ -67,8 +68,12 @@ def test_properties_and_their_changes(system):
     async def test(c: Client) -> None:
         (everything,) = await c.call_raw(BUS_NAME, OBJECT_PATH, PROPERTIES, "GetAll", "s", [INTERFACE])
         assert {k: (v.signature, v.value) for k, v in everything.items()} == {
-            "State": ("s", "idle"), "Active": ("t", 0), "QueueLength": ("u", 0), "Model": ("s", "fake"),
-            "SampleRate": ("u", 24000), "Version": ("s", __version__),
+            "State": ("s", "idle"),
+            "Active": ("t", 0),
+            "QueueLength": ("u", 0),
+            "Model": ("s", "fake"),
+            "SampleRate": ("u", 24000),
+            "Version": ("s", __version__),
         }
         ids = [await c.speak("fake:seconds=2") for _ in range(3)]
         assert await c.get("QueueLength") == 2
@@ -163,7 +168,8 @@ def test_list_voices(system, start):
             {"id": "s", "languages": "as", "description": "s", "default": "b"}
         ] * 2
         assert [(v["id"].value, v["languages"].value, v["default"].value) for v in voices] == [
-            ("alpha", ["english", "german"], True), ("beta", ["english"], False)
+            ("alpha", ["english", "german"], True),
+            ("beta", ["english"], False),
         ]
 
     with_client(system, test)
@@ -180,14 +186,17 @@ def test_the_configured_voice_is_the_default(start):
     with_client(start(config='[engine]\nvoice = "beta"\n'), test)
 
 
-@pytest.mark.parametrize("options, error, words", [
-    ({"speed": Variant("d", 1.0)}, "InvalidOption", ["'speed'", "voice (s)", "max_seconds (d)"]),
-    ({"format": Variant("s", "wav")}, "InvalidOption", ["'format'", "unknown"]),
-    ({"volume": Variant("i", 1)}, "InvalidOption", ["volume = 1", '"i"', '"d"']),
-    ({"volume": Variant("d", 9.0)}, "InvalidOption", ["volume = 9.0", "from 0 to 4"]),
-    ({"voice": Variant("s", "gamma")}, "UnknownVoice", ["'gamma'", "alpha, beta"]),
-    ({"seed": Variant("a{sv}", {"x": Variant("h", 0)})}, "InvalidOption", ["seed", '"a{sv}"', '"t"']),
-])
+@pytest.mark.parametrize(
+    "options, error, words",
+    [
+        ({"speed": Variant("d", 1.0)}, "InvalidOption", ["'speed'", "voice (s)", "max_seconds (d)"]),
+        ({"format": Variant("s", "wav")}, "InvalidOption", ["'format'", "unknown"]),
+        ({"volume": Variant("i", 1)}, "InvalidOption", ["volume = 1", '"i"', '"d"']),
+        ({"volume": Variant("d", 9.0)}, "InvalidOption", ["volume = 9.0", "from 0 to 4"]),
+        ({"voice": Variant("s", "gamma")}, "UnknownVoice", ["'gamma'", "alpha, beta"]),
+        ({"seed": Variant("a{sv}", {"x": Variant("h", 0)})}, "InvalidOption", ["seed", '"a{sv}"', '"t"']),
+    ],
+)
 def test_options_are_refused_with_what_is_allowed(system, options, error, words):
     async def test(c: Client) -> None:
         name, text = await refused(c.call("Speak", "sa{sv}", "hello", options))
@@ -230,7 +239,9 @@ def test_the_queue_is_bounded(start):
 def test_a_bound_utterance_ends_with_its_client(system):
     async def test(c: Client) -> None:
         async with Client(system.bus.address) as leaving:
-            bound = [await leaving.speak("fake:seconds=100", client_bound=Variant("b", True)) for _ in range(2)]
+            bound = [
+                await leaving.speak("fake:seconds=100", client_bound=Variant("b", True)) for _ in range(2)
+            ]
             free = await leaving.speak("free")
             await c.started(bound[0])
         assert [await c.finished(i) for i in (*bound, free)] == ["aborted", "aborted", "completed"]
@@ -297,6 +308,7 @@ def test_descriptors_that_cannot_be_written_are_refused(system, tmp_path):
 
 def test_descriptors_are_closed_exactly_once_on_every_path(system):
     """Also those that come with calls which take none."""
+
     async def test(c: Client) -> None:
         reader, writer = os.pipe()
 
@@ -350,7 +362,13 @@ def test_the_running_daemon_introspects_as_the_xml_says(system):
         running = members(await introspect(OBJECT_PATH))
         assert running == members(xml_text())
         assert {name for kind, name in running if kind == "method"} == {
-            "Speak", "Abort", "AbortAll", "Pause", "Resume", "SynthesizeToFd", "ListVoices"
+            "Speak",
+            "Abort",
+            "AbortAll",
+            "Pause",
+            "Resume",
+            "SynthesizeToFd",
+            "ListVoices",
         }
         for path, child in (("/", "org"), ("/org", "edgettsd"), ("/org/edgettsd", "Speech1")):
             assert [n.get("name") for n in ET.fromstring(await introspect(path))] == [child]
@@ -390,7 +408,9 @@ def test_wrong_property_calls(system):
         assert "no property Volume" in (await call("Get", "ss", INTERFACE, "Volume"))[1]
         assert (await call("Get", "ss", "x.y", "State"))[0].endswith("UnknownInterface")
         assert (await call("GetAll", "s", "x.y"))[0].endswith("UnknownInterface")
-        assert (await call("Set", "ssv", INTERFACE, "State", Variant("s", "x")))[0].endswith("PropertyReadOnly")
+        assert (await call("Set", "ssv", INTERFACE, "State", Variant("s", "x")))[0].endswith(
+            "PropertyReadOnly"
+        )
         assert (await call("Get", "s", "State"))[0].endswith("InvalidArgs")
 
     with_client(system, test)
@@ -399,6 +419,9 @@ def test_wrong_property_calls(system):
 def test_other_objects_are_unknown(system):
     async def test(c: Client) -> None:
         name, _ = await refused(c.call_raw(BUS_NAME, "/other", INTERFACE, "Pause"))
-        assert name in ("org.freedesktop.DBus.Error.UnknownMethod", "org.freedesktop.DBus.Error.UnknownObject")
+        assert name in (
+            "org.freedesktop.DBus.Error.UnknownMethod",
+            "org.freedesktop.DBus.Error.UnknownObject",
+        )
 
     with_client(system, test)

@@ -47,10 +47,18 @@ def test_descriptors_survive_a_full_socket(bus):
                 for n in range(600):
                     fds = [writer] if n % 100 == 99 else []
                     signature, body = ("tsh", [n, "x" * 400, 0]) if fds else ("ts", [n, "x" * 400])
-                    sender.send(Message(
-                        destination=client.bus.unique_name, path=OBJECT_PATH, interface=INTERFACE,
-                        member="Finished", message_type=MessageType.SIGNAL, signature=signature, body=body, unix_fds=fds,
-                    ))
+                    sender.send(
+                        Message(
+                            destination=client.bus.unique_name,
+                            path=OBJECT_PATH,
+                            interface=INTERFACE,
+                            member="Finished",
+                            message_type=MessageType.SIGNAL,
+                            signature=signature,
+                            body=body,
+                            unix_fds=fds,
+                        )
+                    )
                 await asyncio.sleep(0.2)
             finally:
                 os.kill(bus.process.pid, signal.SIGCONT)

@@ -28,7 +28,10 @@ def test_an_empty_file_means_defaults(tmp_path):
 
 
 def test_values_reach_their_fields(tmp_path):
-    loaded = load(write(tmp_path, """
+    loaded = load(
+        write(
+            tmp_path,
+            """
         [bus]
         bus = "session"
         [engine]
@@ -42,7 +45,9 @@ def test_values_reach_their_fields(tmp_path):
         device = "/tmp/x.wav"
         [log]
         level = "debug"
-    """))
+    """,
+        )
+    )
     assert loaded.bus.bus == "session" and loaded.log.level == "debug"
     assert loaded.engine.queue_limit == 3 and loaded.engine.cpus_generator == (0, 1, 3)
     assert loaded.engine.max_seconds == 12.0 and isinstance(loaded.engine.max_seconds, float)
@@ -68,30 +73,35 @@ def test_a_named_file_must_exist_and_ignores_drop_ins(tmp_path):
     assert load(write(tmp_path, "")) == Config()
 
 
-@pytest.mark.parametrize("text, message", [
-    ("[engine]\nqueue = 1", r"\[engine\] queue: unknown key; allowed: queue_limit, client_limit"),
-    ("[sound]\nx = 1", r"unknown section \[sound\]; allowed: bus, model, engine, audio, log"),
-    ("engine = 3", r"engine must be a section \[engine\]"),
-    ("[engine]\nqueue_limit = 0", r"queue_limit = 0: must be from 1 to 4096"),
-    ("[engine]\nqueue_limit = 1.0", r"queue_limit = 1.0: must be an integer from 1 to 4096"),
-    ("[engine]\nqueue_limit = true", r"queue_limit = True: must be an integer"),
-    ("[engine]\nqueue_limit = \"1\"", r"queue_limit = '1': must be an integer"),
-    ("[engine]\nmax_seconds = nan", r"max_seconds = nan: must be a finite number above 0 up to 86400"),
-    ("[engine]\nmax_seconds = inf", r"max_seconds = inf: must be a finite number"),
-    ("[engine]\nmax_seconds = 0", r"max_seconds = 0: must be above 0"),
-    ("[engine]\nmax_seconds = false", r"max_seconds = False: must be a finite number"),
-    ("[engine]\nschedule = \"fast\"",
-     r"schedule = 'fast': must be one of \"\", \"fixed\", \"ramp\", \"adaptive\""),
-    ("[engine]\nchunks = [1, 0]", r"chunks = \[1, 0\]: each from 1 to 64"),
-    ("[engine]\nchunks = 4", r"chunks = 4: must be a list of integers"),
-    ("[engine]\nchunks = [1, true]", r"must be a list of integers"),
-    ("[engine]\ncpus_decoder = \"a\"", r"cpus_decoder = 'a': 'a' is not a CPU"),
-    ("[engine]\ncpus_decoder = [1]", r"must be a string such as"),
-    ("[audio]\ndevice = 1", r"device = 1: must be a string"),
-    ("[audio]\ndevice = \"a\\u0000b\"", r"must not contain a NUL"),
-    ("[audio]\nperiod_ms = 60", r"buffer_ms = 100 must be at least two periods \(2 x 60 ms\)"),
-    ("[bus", r"not valid TOML"),
-])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("[engine]\nqueue = 1", r"\[engine\] queue: unknown key; allowed: queue_limit, client_limit"),
+        ("[sound]\nx = 1", r"unknown section \[sound\]; allowed: bus, model, engine, audio, log"),
+        ("engine = 3", r"engine must be a section \[engine\]"),
+        ("[engine]\nqueue_limit = 0", r"queue_limit = 0: must be from 1 to 4096"),
+        ("[engine]\nqueue_limit = 1.0", r"queue_limit = 1.0: must be an integer from 1 to 4096"),
+        ("[engine]\nqueue_limit = true", r"queue_limit = True: must be an integer"),
+        ('[engine]\nqueue_limit = "1"', r"queue_limit = '1': must be an integer"),
+        ("[engine]\nmax_seconds = nan", r"max_seconds = nan: must be a finite number above 0 up to 86400"),
+        ("[engine]\nmax_seconds = inf", r"max_seconds = inf: must be a finite number"),
+        ("[engine]\nmax_seconds = 0", r"max_seconds = 0: must be above 0"),
+        ("[engine]\nmax_seconds = false", r"max_seconds = False: must be a finite number"),
+        (
+            '[engine]\nschedule = "fast"',
+            r"schedule = 'fast': must be one of \"\", \"fixed\", \"ramp\", \"adaptive\"",
+        ),
+        ("[engine]\nchunks = [1, 0]", r"chunks = \[1, 0\]: each from 1 to 64"),
+        ("[engine]\nchunks = 4", r"chunks = 4: must be a list of integers"),
+        ("[engine]\nchunks = [1, true]", r"must be a list of integers"),
+        ('[engine]\ncpus_decoder = "a"', r"cpus_decoder = 'a': 'a' is not a CPU"),
+        ("[engine]\ncpus_decoder = [1]", r"must be a string such as"),
+        ("[audio]\ndevice = 1", r"device = 1: must be a string"),
+        ('[audio]\ndevice = "a\\u0000b"', r"must not contain a NUL"),
+        ("[audio]\nperiod_ms = 60", r"buffer_ms = 100 must be at least two periods \(2 x 60 ms\)"),
+        ("[bus", r"not valid TOML"),
+    ],
+)
 def test_refusals_name_file_key_value_and_what_is_allowed(tmp_path, text, message):
     path = write(tmp_path, text)
     with pytest.raises(ConfigError, match=message) as caught:
@@ -106,10 +116,17 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path):
         load(path)
 
 
-@pytest.mark.parametrize("text, cpus", [
-    ("", ()), ("3", (3,)), ("0-2", (0, 1, 2)), ("0-1,3", (0, 1, 3)), ("3,0-1,1", (0, 1, 3)),
-    (" 2 , 1 ", (1, 2)),
-])
+@pytest.mark.parametrize(
+    "text, cpus",
+    [
+        ("", ()),
+        ("3", (3,)),
+        ("0-2", (0, 1, 2)),
+        ("0-1,3", (0, 1, 3)),
+        ("3,0-1,1", (0, 1, 3)),
+        (" 2 , 1 ", (1, 2)),
+    ],
+)
 def test_cpu_lists(text, cpus):
     assert parse_cpus(text) == cpus
 

@@ -37,8 +37,14 @@ class Recorder:
     def _on_changed(self) -> None:
         self.changes += 1
 
-    def speak(self, text: str = "hello there", client: str = ":1.1", fd: int | None = None,
-              format: str = "s16le", **options) -> int:
+    def speak(
+        self,
+        text: str = "hello there",
+        client: str = ":1.1",
+        fd: int | None = None,
+        format: str = "s16le",
+        **options,
+    ) -> int:
         return self.engine.speak(Request(text, SpeakOptions(**options), client, fd, format))
 
     async def ended(self, *utterances: int) -> list[Reason]:
@@ -145,7 +151,10 @@ def test_interrupt_and_dropped_notification_are_replaced():
         assert r.finished == {}, "even a dropped one is reported only after its id is returned"
         ids.append(r.speak(interrupt=True))
         assert await r.ended(*ids, dropped) == [
-            Reason.REPLACED, Reason.REPLACED, Reason.COMPLETED, Reason.REPLACED
+            Reason.REPLACED,
+            Reason.REPLACED,
+            Reason.COMPLETED,
+            Reason.REPLACED,
         ]
 
     run(test)
@@ -236,8 +245,8 @@ def test_audio_to_a_pipe(format):
         utterance = r.speak("fake:seconds=2", fd=writer, format=format)
         data = await asyncio.to_thread(read_all, reader)
         header = wav_header(24000) if format == "wav" else b""
-        assert data[:len(header)] == header
-        audio = data[len(header):]
+        assert data[: len(header)] == header
+        audio = data[len(header) :]
         assert len(audio) == 25 * FRAME_SAMPLES * 2
         assert max(struct.unpack(f"<{len(audio) // 2}h", audio)) == 1000
         assert await r.ended(utterance) == [Reason.COMPLETED]
@@ -304,6 +313,18 @@ def test_descriptors_of_waiting_utterances_are_closed():
 def test_wav_header_fields():
     header = wav_header(24000, 1000)
     assert struct.unpack("<4sI4s4sIHHIIHH4sI", header) == (
-        b"RIFF", 1036, b"WAVE", b"fmt ", 16, 1, 1, 24000, 48000, 2, 16, b"data", 1000
+        b"RIFF",
+        1036,
+        b"WAVE",
+        b"fmt ",
+        16,
+        1,
+        1,
+        24000,
+        48000,
+        2,
+        16,
+        b"data",
+        1000,
     )
     assert wav_header(24000)[-4:] == wav_header(24000, 2**32)[-4:] == b"\xff" * 4

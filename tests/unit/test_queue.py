@@ -49,13 +49,33 @@ def test_messages_wait_for_each_other():
     assert replaced == [] and ids(queue.waiting) == [new.id]
 
 
-@pytest.mark.parametrize("active, arriving, ends", [
-    (IM, IM, False), (IM, M, False), (IM, T, False), (IM, P, False),
-    (M, IM, False), (M, M, False), (M, T, False), (M, P, False),
-    (T, IM, True), (T, M, True), (T, T, True), (T, P, False),
-    (N, IM, True), (N, M, True), (N, T, True), (N, N, True), (N, P, False),
-    (P, IM, True), (P, M, True), (P, T, True), (P, N, False), (P, P, False),
-])
+@pytest.mark.parametrize(
+    "active, arriving, ends",
+    [
+        (IM, IM, False),
+        (IM, M, False),
+        (IM, T, False),
+        (IM, P, False),
+        (M, IM, False),
+        (M, M, False),
+        (M, T, False),
+        (M, P, False),
+        (T, IM, True),
+        (T, M, True),
+        (T, T, True),
+        (T, P, False),
+        (N, IM, True),
+        (N, M, True),
+        (N, T, True),
+        (N, N, True),
+        (N, P, False),
+        (P, IM, True),
+        (P, M, True),
+        (P, T, True),
+        (P, N, False),
+        (P, P, False),
+    ],
+)
 def test_what_an_arrival_does_to_the_active_one(active, arriving, ends):
     queue: UtteranceQueue[str] = UtteranceQueue()
     fill(queue, active)
@@ -66,11 +86,23 @@ def test_what_an_arrival_does_to_the_active_one(active, arriving, ends):
     assert ids(queue.waiting) == [new.id]
 
 
-@pytest.mark.parametrize("waiting, arriving, ends", [
-    (IM, IM, False), (M, IM, False), (T, IM, False), (P, IM, False),
-    (M, M, False), (T, M, False), (P, M, False),
-    (T, T, True), (P, T, False), (P, P, True), (M, T, False), (M, P, False),
-])
+@pytest.mark.parametrize(
+    "waiting, arriving, ends",
+    [
+        (IM, IM, False),
+        (M, IM, False),
+        (T, IM, False),
+        (P, IM, False),
+        (M, M, False),
+        (T, M, False),
+        (P, M, False),
+        (T, T, True),
+        (P, T, False),
+        (P, P, True),
+        (M, T, False),
+        (M, P, False),
+    ],
+)
 def test_what_an_arrival_does_to_a_waiting_one(waiting, arriving, ends):
     queue: UtteranceQueue[str] = UtteranceQueue()
     fill(queue, IM)
@@ -101,9 +133,15 @@ def test_a_waiting_notification_goes_when_a_message_comes():
     assert ids(replaced) == old
 
 
-@pytest.mark.parametrize("arriving, gone", [
-    (IM, [M, T, N, P]), (M, [M, T, N, P]), (T, [T, N, P]), (P, [P]),
-])
+@pytest.mark.parametrize(
+    "arriving, gone",
+    [
+        (IM, [M, T, N, P]),
+        (M, [M, T, N, P]),
+        (T, [T, N, P]),
+        (P, [P]),
+    ],
+)
 def test_interrupt_replaces_its_class_and_below_but_never_important(arriving, gone):
     queue: UtteranceQueue[str] = UtteranceQueue()
     fill(queue, IM, M, T, P)
@@ -192,7 +230,9 @@ def test_history_is_bounded():
 
 step = st.one_of(
     st.tuples(st.just("put"), st.sampled_from("abc"), st.sampled_from(list(Priority)), st.booleans()),
-    st.just(("take",)), st.just(("finish",)), st.just(("clear",)),
+    st.just(("take",)),
+    st.just(("finish",)),
+    st.just(("clear",)),
     st.tuples(st.just("remove"), st.integers(1, 30)),
 )
 
