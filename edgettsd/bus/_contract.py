@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 
 BUS_NAME = "org.edgettsd.Speech1"
 OBJECT_PATH = "/org/edgettsd/Speech1"
@@ -92,7 +92,7 @@ class Contract:
 
 def xml_text() -> str:
     """The packaged introspection XML, with its documentation."""
-    return (files(__package__) / f"{INTERFACE}.xml").read_text(encoding="utf-8")
+    return Path(__file__).with_name(f"{INTERFACE}.xml").read_text(encoding="utf-8")
 
 
 def parent_introspection(path: str) -> str | None:

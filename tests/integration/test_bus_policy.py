@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import grp
 import os
 import pwd
@@ -9,7 +10,7 @@ import pwd
 import pytest
 from integration.harness import POLICY, System, running
 
-from edgettsd import daemon
+from edgettsd.bus import BUS_NAME, BusError, Connection
 
 NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup"]
 PLAIN = [*NOBODY, "--clear-groups"]
@@ -63,25 +64,31 @@ def test_nobody_cannot_own_the_name(system_bus, user):
     assert done.stderr == "Call failed: Access denied\n"
 
 
-def test_a_daemon_that_may_not_own_the_name_says_so(system_bus, capfd):
+def test_being_refused_the_name_is_said_clearly(system_bus):
+    async def acquire() -> str:
+        connection = await Connection.open(address=system_bus.address)
+        try:
+            await connection.acquire(BUS_NAME)
+        except BusError as error:
+            return str(error)
+        return "acquired"
+
     nobody = pwd.getpwnam("nobody")
-    arguments = ["--config", "/dev/null", "--bus-address", system_bus.address, "--engine", "fake"]
+    reader, writer = os.pipe()
     # Forked, not started: nobody may be unable to read the folder that holds this checkout.
     child = os.fork()
     if child == 0:
-        status = 99
         try:
             os.setgroups([])
             os.setgid(nobody.pw_gid)
             os.setuid(nobody.pw_uid)
-            status = daemon.main(arguments)
+            os.write(writer, asyncio.run(acquire()).encode())
         finally:
-            os._exit(status)
-    _, status = os.waitpid(child, 0)
-    log = capfd.readouterr().err
-    assert os.waitstatus_to_exitcode(status) == 5, log
-    assert "the bus does not let this user own org.edgettsd.Speech1" in log
-    assert "Traceback" not in log
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with open(reader) as answer:
+        assert answer.read().startswith("the bus does not let this user own org.edgettsd.Speech1: ")
 
 
 def test_the_groups_of_the_policy_are_the_documented_ones():
