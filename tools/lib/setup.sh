@@ -125,7 +125,7 @@ _install_package() {
 setup_model() {
     local key
     MODEL=$ROOT/build/try/bundle
-    key=$(cd "$ROOT" && cat "$STAMPS/venv" && fingerprint tools/edgettsd_tools tools/data tools/make_checkpoint tools/convert)
+    key=$(cd "$ROOT" && cat "$STAMPS/venv" && fingerprint tools/edgettsd_tools tools/data tools/make_checkpoint tools/convert edgettsd/models)
     stamped "$STAMPS/model" "$key" && [[ -f $MODEL/manifest.json ]] && return
     rm -rf "$STAMPS/model" "$ROOT/build/try"
     mkdir -p "$ROOT/build/try"
