@@ -302,6 +302,16 @@ void et_pipe_consume_end(et_pipe *p)
     et_wake(p->decoder_fd);
 }
 
+int et_pipe_last(const et_pipe *p, et_block *block)
+{
+    uint64_t tail = atomic_load_explicit(&p->blocks.tail, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&p->blocks.head, memory_order_acquire);
+    if (head == tail)
+        return 0;
+    memcpy(block, p->blocks.data + (size_t)((head - 1) & (p->blocks.capacity - 1)) * sizeof *block, sizeof *block);
+    return 1;
+}
+
 size_t et_pipe_buffered(const et_pipe *p)
 {
     return et_ring_used(&p->pcm);

@@ -165,6 +165,9 @@ int et_pipe_front(et_pipe *p, et_block *block);
 size_t et_pipe_read(et_pipe *p, int16_t *dst, size_t n);
 /* Playout: consume a front block of kind END. */
 void et_pipe_consume_end(et_pipe *p);
+/* Playout: the newest block, whatever its generation (samples are those it was made with or what is left of it).
+ * Returns 1, or 0 when there is none. */
+int et_pipe_last(const et_pipe *p, et_block *block);
 /* Samples in the PCM ring, stale ones included. */
 size_t et_pipe_buffered(const et_pipe *p);
 

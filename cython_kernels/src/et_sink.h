@@ -70,10 +70,22 @@ struct et_sink {
     int rate;          /* of the frames that are written, Hz */
     int keep_open_ms;  /* idle time before playout closes it; 0: at once, -1: never */
     int stall_ms;      /* neither written nor heard for this long is an error (-ETIMEDOUT); 0: never */
+    bool paced;        /* plays in real time; else takes what it can get, and playout never holds back */
     bool is_open;      /* playout thread only */
+    const char *failed_step;  /* what open was doing when it failed; a constant, NULL before */
     _Atomic int in_use;    /* playout holds a pointer to it */
     _Atomic uint64_t opens, xruns, suspends;
 };
+
+/* What holds for every sink, in a form for callers that know no atomics. */
+static inline bool et_sink_in_use(const et_sink *s) { return atomic_load(&s->in_use) != 0; }
+static inline uint64_t et_sink_opens(const et_sink *s) { return atomic_load(&s->opens); }
+static inline uint64_t et_sink_xruns(const et_sink *s) { return atomic_load(&s->xruns); }
+static inline uint64_t et_sink_suspends(const et_sink *s) { return atomic_load(&s->suspends); }
+static inline const char *et_sink_failed_step(const et_sink *s) { return s->failed_step ? s->failed_step : ""; }
+static inline int et_sink_open(et_sink *s) { return s->ops->open(s); }
+static inline void et_sink_close(et_sink *s) { s->ops->close(s); }
+static inline void et_sink_destroy(et_sink *s) { s->ops->destroy(s); }
 
 /* --- sound device ------------------------------------------------------------------------------------ */
 
@@ -111,6 +123,8 @@ typedef struct {
 } et_fd_config;
 
 et_sink *et_sink_fd_new(const et_fd_config *config, int *err);
+/* Close for good, whatever `keep` says. */
+void et_sink_fd_end(et_sink *s);
 
 /* --- scripted fake ----------------------------------------------------------------------------------- */
 
