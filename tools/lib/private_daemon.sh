@@ -86,7 +86,9 @@ bus = "session"
 path = "$bundle"
 CONF
     say "==> Starting edgettsd"
-    "$VENV/bin/edgettsd" --config "$WORK/edgettsd.toml" >"$WORK/edgettsd.log" 2>&1 </dev/null &
+    # Packed weights are kept here between runs, not in the user's own cache.
+    mkdir -p "$ROOT/build/cache"
+    CACHE_DIRECTORY=$ROOT/build/cache "$VENV/bin/edgettsd" --config "$WORK/edgettsd.toml" >"$WORK/edgettsd.log" 2>&1 </dev/null &
     DAEMON=$!
     at_exit stop_process "$DAEMON"
     for ((i = 0; i < 300; i++)); do
