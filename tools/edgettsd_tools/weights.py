@@ -116,7 +116,7 @@ class Weights:
             words = np.asarray(generator.random_raw(count)).astype("<u8", copy=False).view("<u2")
             total = words.reshape(count, 4).sum(axis=1, dtype=np.int32)
             centred = total.astype(np.float32) - np.float32(_DEVIATE_MEAN)
-            return np.multiply(centred, np.float32(1.0 / _DEVIATE_STD), dtype=np.float32)
+            return np.asarray(centred * np.float32(1.0 / _DEVIATE_STD))
 
         return draw
 
@@ -152,7 +152,7 @@ class Weights:
     @staticmethod
     def _usage(block: Floats) -> Floats:
         """Cluster usage: positive, over two orders of magnitude, as training leaves it."""
-        return np.clip(np.float32(20.0) + np.float32(15.0) * block, 0.5, None).astype(np.float32)
+        return np.asarray(np.maximum(np.float32(20.0) + np.float32(15.0) * block, np.float32(0.5)))
 
     def _codebook(self, name: str, block: Floats, start: int) -> Floats:
         """Embedding sums: the embedding times its cluster's usage; later codebooks are smaller."""

@@ -1,0 +1,1 @@
+"""Models: the bundle on disk, its manifest and the model families."""
