@@ -106,6 +106,9 @@ cdef class Pipe:
     def stop(self):
         et_pipe_stop(self.ptr)
 
+    def wake_all(self):
+        et_pipe_wake_all(self.ptr)
+
     def set_paused(self, bint paused):
         et_pipe_set_paused(self.ptr, paused)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import time
@@ -30,7 +31,7 @@ from edgettsd.errors import ModelInvalidError, NotReadyError, SpeechError
 
 log = logging.getLogger(__name__)
 
-# The playout thread reports silence within milliseconds; without a report the utterance ends after this anyway.
+# The playout thread reports silence within milliseconds; without a report the utterance ends anyway after this.
 SILENCE_TIMEOUT = 2.0
 
 
@@ -42,7 +43,7 @@ class Job:
     accepted: float
     seed: int
     work: Work | None = None
-    sink: SinkHandle | None = None
+    sink: FdSink | None = None
     ending: Reason | None = None
     detail: str = ""
     begun: float = 0.0
@@ -247,7 +248,7 @@ class Engine:
         self._end(entry, Reason.ABORTED)
 
     def _end(self, entry: Entry[Job], reason: Reason, detail: str = "") -> None:
-        """End an utterance early: the active one once it is silent, a waiting one after the caller's reply."""
+        """End an utterance early: the active one when it is silent, a waiting one after the caller's reply."""
         job = entry.item
         if job.ending is not None:
             return
@@ -321,15 +322,19 @@ class Engine:
             elif name == "decoder":
                 self._end(entry, Reason.ERROR, f"decoder failed ({value})")
 
-    def _device_failed(self, entry: Entry[Job], errno_value: int) -> None:
+    def _device_failed(self, entry: Entry[Job], code: int) -> None:
+        """The playout thread gave up on the sink; that is the last it says of this generation."""
+        assert self._pipeline is not None
         job = entry.item
-        detail = os.strerror(errno_value)
-        if job.sink is not None and errno_value in (32, 104):
-            # The reader has closed its end: that is how a client cancels.
-            self._end(entry, Reason.ABORTED, "the reader closed the stream")
-        else:
-            log.error("utterance %d: sound output failed: %s", entry.id, detail)
-            self._end(entry, Reason.DEVICE, detail)
+        if job.ending is None:
+            self._pipeline.pipe.next_generation()
+            if job.sink is not None and code in (errno.EPIPE, errno.ECONNRESET):
+                # The reader has closed its end: that is how a client cancels.
+                job.ending, job.detail = Reason.ABORTED, "the reader closed the stream"
+            else:
+                job.ending, job.detail = Reason.DEVICE, os.strerror(code)
+                log.error("utterance %d: sound output failed: %s", entry.id, job.detail)
+        self._finished(entry, job.ending)
 
     def _announce(self, entry: Entry[Job]) -> None:
         job = entry.item
@@ -374,7 +379,9 @@ class Engine:
         """Tell the client, once, and release what the utterance held."""
         job = entry.item
         if job.sink is not None:
-            job.sink.close()
+            # After a timeout the playout thread may still hold it; then it is closed with its last reference.
+            if not job.sink.in_use:
+                job.sink.close()
             job.sink = None
         elif job.request.fd is not None and job.work is None:
             os.close(job.request.fd)

@@ -56,8 +56,11 @@ class Segment:
 
 
 class Parts(Protocol):
-    """A model's parts. `check` runs on the loop; talker, predictor, tables and segment in the generator thread;
-    decoder in the decoder thread."""
+    """A model's parts.
+
+    `check` runs on the loop; talker, predictor, tables and segment in the generator thread, decoder in the
+    decoder thread.
+    """
 
     @property
     def info(self) -> ModelInfo: ...
@@ -122,7 +125,7 @@ class FakeParts:
         """A predictor with deterministic codes."""
         from cython_kernels.fake import FakePredictor
 
-        return FakePredictor(self.groups, 2048, hidden=self.hidden, substep_us=self.substep_us)
+        return FakePredictor(self.groups, 2048, input_hidden=self.hidden, substep_us=self.substep_us)
 
     def decoder(self) -> DecoderHandle:
         """A decoder whose samples are a function of the codes."""

@@ -73,7 +73,7 @@ class Pipeline:
             pcm_seconds=max(30.0, 2 * config.engine.buffer_seconds),
             backpressure_seconds=config.engine.buffer_seconds,
         )
-        self.playout = Playout(self.pipe, sink, preroll_ms=config.audio.preroll_ms)
+        self.playout = Playout(self.pipe, preroll_ms=config.audio.preroll_ms)
 
     def start(self) -> None:
         """Start the threads and wait until every kernel is made; raises what making one raised."""
@@ -116,6 +116,8 @@ class Pipeline:
         """True while every thread lives and makes progress where it has something to do."""
         if not all(thread.is_alive() for thread in self._threads):
             return False
+        # Idle threads sleep for long; a wake-up makes them show themselves until the next look.
+        self.pipe.wake_all()
         now, counters = time.monotonic(), self.pipe.counters()
         for name in ("generator_beat", "decoder_beat", "playout_beat"):
             value, since = self._beats.get(name, (-1, now))

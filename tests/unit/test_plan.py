@@ -1,0 +1,45 @@
+"""Sentences with their expected and greatest length."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgettsd.engine.plan import measure, sentences
+
+FRAME = 0.08
+
+
+def test_sentences_in_order_and_silence_for_nothing() -> None:
+    texts = [s.text for s in sentences("One here. Two here!  Three?", FRAME)]
+    assert texts == ["One here.", "Two here!", "Three?"]
+    for nothing in ("", "   \n", "... !? --", "\u200b\u00ad"):
+        assert list(sentences(nothing, FRAME)) == []
+
+
+@pytest.mark.parametrize(
+    "text, seconds",
+    [
+        ("Good morning. The kettle is ready.", 2.2),
+        ("The quick brown fox jumps over the lazy dog.", 2.7),
+        ("今天天气很好", 1.6),
+        ("Call 0800 123 456 now.", 4.2),
+    ],
+)
+def test_the_estimate_is_near_ordinary_speech(text: str, seconds: float) -> None:
+    assert measure(text, FRAME).expected_frames * FRAME == pytest.approx(seconds, rel=0.35)
+
+
+@pytest.mark.parametrize(
+    "text", ["Yes.", "a b c d e f g", "word " * 100, "今天天气很好", "ein Wort", "1 2 3"]
+)
+def test_twelve_frames_a_word_stay_below_the_bound(text: str) -> None:
+    words = max(len(text.split()), sum(ch > "\u3000" for ch in text))
+    sentence = measure(text, FRAME)
+    assert sentence.max_frames > 12 * words + 25
+    assert sentence.max_frames < 40 * words + 60 + 6 * len(text)
+    assert sentence.max_frames > 2 * sentence.expected_frames
+
+
+def test_the_bound_is_time_not_frames() -> None:
+    fast, slow = measure("Hello there.", 0.04), measure("Hello there.", 0.08)
+    assert fast.max_frames == pytest.approx(2 * slow.max_frames, abs=1)
