@@ -187,6 +187,7 @@ static void end(et_pipe *p, et_playout *o, int event, int reason, int64_t value)
     et_sink *s = o->sink;
     o->sink = NULL;
     o->state = ENDED;
+    o->paused = false;
     o->have = o->gone = 0;
     if (s && s->is_open && s->keep_open_ms != 0 && event != ET_EV_DEVICE) {
         o->idle = s;

@@ -271,7 +271,7 @@ static int alsa_delay(et_sink *s, int64_t *frames)
 {
     alsa_sink *a = self(s);
     int err;
-    if ((err = pump(a)) < 0 || (!a->held && (err = locate(a)) < 0))
+    if ((err = pump(a)) < 0 || ((!a->held || a->hard_held) && (err = locate(a)) < 0))
         return err;
     int64_t heard = a->heard * s->rate / a->setup.rate;
     *frames = a->accepted > heard ? a->accepted - heard : 0;

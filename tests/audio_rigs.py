@@ -1,0 +1,215 @@
+"""Sound devices without hardware: pytest fixtures.
+
+exact_rig  takes samples as fast as they come and keeps every one of them (ALSA's own `file` on `null`)
+paced_rig  plays in real time (times `speed`), runs dry for real, keeps what was heard and logs what was asked of it
+
+Both name their device "rig" and also make it the default; `env` holds what a child process needs. The fixtures
+set the same in this process. A test module takes them up with `pytest_plugins = ("audio_rigs",)`.
+
+PYTEST_DONT_REWRITE
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import shlex
+import subprocess
+import sysconfig
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from cython_kernels.pipe import Pipe, SinkHandle
+from cython_kernels.playout import Playout
+
+RIGS = Path(__file__).parent / "rigs"
+
+
+class RigEvent(NamedTuple):
+    """One line of the paced device's log; frames count from the last prepare."""
+
+    ns: int
+    name: str
+    heard: int
+    written: int
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A device: its PCM name, where its bytes and its log go, the environment it needs."""
+
+    pcm: str
+    capture: Path
+    log: Path
+    env: dict[str, str]
+
+    def heard(self) -> bytes:
+        """Every byte that left the device so far, in the device's own format."""
+        return self.capture.read_bytes() if self.capture.exists() else b""
+
+    def events(self, *names: str) -> list[RigEvent]:
+        """What the paced device logged, in order; only the given names when there are some."""
+        if not self.log.exists():
+            return []
+        rows = [line.split() for line in self.log.read_text().splitlines()]
+        events = [RigEvent(int(t), name, int(heard), int(written)) for t, name, heard, written in rows]
+        return [e for e in events if not names or e.name in names]
+
+    def underruns(self) -> int:
+        """How often the paced device ran dry and was started again. (At the end of an utterance it runs dry too:
+        that is how a device that is no kernel device shows that all was heard.)"""
+        names = [e.name for e in self.events()]
+        return sum(a == "XRUN" and b == "START" for a, b in itertools.pairwise(names))
+
+
+class Player:
+    """A pipe with a running playout thread; the test stands in for the decoder and the loop."""
+
+    def __init__(self, *, start_ms: int = 100, preroll_ms: int = 0, postroll_ms: int = 0, **pipe: Any) -> None:
+        self.pipe = Pipe(**pipe)
+        self.pipe.set_start_samples(self.pipe.sample_rate * start_ms // 1000)
+        self.playout = Playout(self.pipe, preroll_ms=preroll_ms, postroll_ms=postroll_ms)
+        self.seen: list[tuple[str, int, str, int, int]] = []
+        self._thread = threading.Thread(target=self.playout.run, name="playout", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Player:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop the thread; fails when it does not end."""
+        self.pipe.stop()
+        self._thread.join(10)
+        assert not self._thread.is_alive(), "playout thread does not stop"
+
+    def begin(self, sink: SinkHandle | None) -> int:
+        """Make a new generation live on `sink`."""
+        self.playout.set_sink(sink)
+        return self.pipe.next_generation()
+
+    def push(self, generation: int, pcm: npt.NDArray[np.int16], chunks: Sequence[int] = (1920,)) -> str:
+        """Give the samples in blocks of the given sizes, cycled; waits while the ring is full."""
+        at, state = 0, "ok"
+        sizes = itertools.cycle(chunks)
+        while at < len(pcm) and state == "ok":
+            n = next(sizes)
+            state = self.pipe.push_pcm(generation, pcm[at : at + n].astype(np.float32) / 32768)
+            at += n
+        return state
+
+    def say(
+        self, sink: SinkHandle | None, pcm: npt.NDArray[np.int16], chunks: Sequence[int] = (1920,), reason: int = 1
+    ) -> int:
+        """Begin, push everything and the end."""
+        generation = self.begin(sink)
+        self.push(generation, pcm, chunks)
+        self.pipe.push_end(generation, reason)
+        return generation
+
+    def named(self, generation: int, *names: str) -> list[tuple[str, int, str, int, int]]:
+        """Events of a generation so far."""
+        self.seen += self.pipe.events()
+        return [e for e in self.seen if e[1] == generation and (not names or e[0] in names)]
+
+    def wait(self, generation: int, *names: str, timeout: float = 20.0) -> tuple[str, int, str, int, int]:
+        """The first event of the generation with one of the names."""
+        until = time.monotonic() + timeout
+        while time.monotonic() < until:
+            if found := self.named(generation, *names):
+                return found[0]
+            time.sleep(0.002)
+        raise AssertionError(f"no {' or '.join(names)} of generation {generation} in {timeout} s: {self.seen}")
+
+
+def build_paced_plugin() -> Path:
+    """Compile the plugin once per source version; returns the shared object."""
+    source = RIGS / "pcm_paced.c"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"edgettsd-rigs-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    target = folder / f"libasound_module_pcm_etpaced-{digest}.so"
+    if not target.exists():
+        part = folder / f"{target.name}.{os.getpid()}"
+        compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+        command = [compiler, "-O2", "-fPIC", "-shared", "-DPIC", "-o", str(part), str(source), "-lasound"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
+        part.replace(target)
+    return target
+
+
+def _write_rig(folder: Path, template: str, values: dict[str, str]) -> Rig:
+    folder.mkdir(parents=True, exist_ok=True)
+    capture, log, conf = folder / "heard.raw", folder / "device.log", folder / "asound.conf"
+    text = (RIGS / template).read_text()
+    for key, value in {"capture": str(capture), "log": str(log), **values}.items():
+        text = text.replace(f"@{key}@", value)
+    conf.write_text(text)
+    return Rig("rig", capture, log, {"ALSA_CONFIG_PATH": str(conf)})
+
+
+def make_exact_rig(folder: Path) -> Rig:
+    """A device of unlimited speed. Its capture starts anew whenever it is opened."""
+    return _write_rig(folder, "exact.conf", {})
+
+
+def make_paced_rig(
+    folder: Path,
+    *,
+    speed: float = 1.0,
+    rate: int = 0,
+    channels: int = 0,
+    sample_format: str = "",
+    can_pause: bool = True,
+) -> Rig:
+    """A device of `speed` times real time whose capture grows over all opens.
+
+    It takes only the given rate (Hz), channels and ALSA format; 0 and "" leave it open. One program at a time can
+    open it; another one gets EBUSY.
+    """
+    values = {
+        "library": str(build_paced_plugin()),
+        "lock": str(folder / "device.lock"),
+        "speed": repr(float(speed)),
+        "rate": str(rate),
+        "channels": str(channels),
+        "format": sample_format,
+        "pause": str(int(can_pause)),
+    }
+    return _write_rig(folder, "paced.conf", values)
+
+
+@pytest.fixture()
+def exact_rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
+    """The exact device, also for this process."""
+    rig = make_exact_rig(tmp_path / "rig")
+    for key, value in rig.env.items():
+        monkeypatch.setenv(key, value)
+    return rig
+
+
+@pytest.fixture()
+def paced_rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rig]:
+    """Makes the paced device (arguments of make_paced_rig), also for this process."""
+
+    def make(**options: object) -> Rig:
+        rig = make_paced_rig(tmp_path / "rig", **options)  # type: ignore[arg-type]
+        for key, value in rig.env.items():
+            monkeypatch.setenv(key, value)
+        return rig
+
+    return make
