@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,31 +22,12 @@ from edgettsd.errors import InvalidOptionError
 from edgettsd.models.qwen3_tts.prompt import PromptBuilder
 from edgettsd.models.qwen3_tts.sampling import Sampling
 from edgettsd.models.qwen3_tts.tokenizer import TextTokenizer
-from edgettsd.models.safetensors import SafetensorsFile
 from edgettsd.models.store import Bundle, open_bundle
 
 log = logging.getLogger(__name__)
 
 # The voice of a bundle that has none by name: the model's own choice, or what `instruct` describes.
 DEFAULT_VOICE = "default"
-
-
-class _Tables(Mapping[str, npt.NDArray[Any]]):
-    """The embedding tables by name, as views of the mapped file."""
-
-    def __init__(self, file: SafetensorsFile) -> None:
-        self._file = file
-
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        if name not in self._file.tensors:
-            raise KeyError(name)
-        return self._file.array(name)
-
-    def __iter__(self) -> Any:
-        return iter(self._file.tensors)
-
-    def __len__(self) -> int:
-        return len(self._file.tensors)
 
 
 class BundleParts:
@@ -56,7 +37,7 @@ class BundleParts:
         manifest = bundle.manifest
         self._bundle, self._config = bundle, config
         self._embeddings = bundle.open_embeddings()
-        tables = _Tables(self._embeddings)
+        tables = self._embeddings
         tokenizer = TextTokenizer.load(bundle.files["tokenizer.gguf"], manifest.tokens)
         self._builder = PromptBuilder(manifest.raw, tables, tokenizer)
         self._sampling = Sampling.from_manifest(manifest.raw)

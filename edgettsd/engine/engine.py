@@ -338,11 +338,12 @@ class Engine:
 
     def _announce(self, entry: Entry[Job]) -> None:
         job = entry.item
-        options = job.request.options
+        voices = self.voices
+        default = self._config.engine.voice or (voices[0].id if voices else "")
         self.on_started(
             entry.id,
             {
-                "voice": options.voice or self._config.engine.voice,
+                "voice": job.request.options.voice or default,
                 "seed": job.seed,
                 "ttfa_ms": round((job.started - job.accepted) * 1000, 1),
             },
