@@ -101,8 +101,8 @@ CONF
     fail 1 "edgettsd did not start; above is the end of its log."
 }
 
-# speak TEXT: through edgettsctl, to the end.
-speak() { "$VENV/bin/edgettsctl" --session speak --wait -- "$1"; }
+# speak TEXT: through edgettsctl, to the end. Its standard input takes any text, also one that begins with "-".
+speak() { printf '%s' "$1" | "$VENV/bin/edgettsctl" --session speak --wait -; }
 
 # stop_daemon: end edgettsd, so that its sink closes the device.
 stop_daemon() { stop_process "$DAEMON"; }

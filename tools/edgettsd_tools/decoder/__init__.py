@@ -26,6 +26,7 @@ def build_decoder(
     out_path: Path,
     precision: str = "f32",
     chunks: Sequence[int] = (1, 4, 8),
+    conv: str = "direct",
 ) -> dict[str, Any]:
     """Write the decoder of a 12 Hz speech tokenizer to ``out_path`` and describe it.
 
@@ -54,7 +55,7 @@ def build_decoder(
     model = Model(f"Qwen3-TTS 12 Hz codec decoder, streaming, {precision}")
     states = 0
     for frames in sizes:
-        graph = DecoderGraph(model.graph(f"decode_{frames}"), parsed, weights, precision)
+        graph = DecoderGraph(model.graph(f"decode_{frames}"), parsed, weights, precision, conv)
         states = graph.build(frames)
     model.save(Path(out_path))
     return {"precision": precision, "chunks": sizes, "states": states}

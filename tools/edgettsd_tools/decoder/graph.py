@@ -17,20 +17,27 @@ import numpy as np
 from .config import CONV_TAPS, DILATIONS, LAYER_NORM_EPS, PRE_CONV_TAPS, DecoderConfig
 from .flatbuffer import Constant, Graph, Tensor
 from .ops import Ops, half_precision
-from .weights import F32, Weights
+from .toom import POINTS, ToomConv, fold, padding
+from .weights import F32, Affine, Weights
 
 # Large enough that exp() gives exactly 0, small enough for float16 (two may add up).
 _MASKED = -3e4
+# Below, the transforms cost more than the saved multiplications.
+import os
+TOOM_CHANNELS = int(os.environ.get("TC","0"))
 
 
 class DecoderGraph:
     """Builds the subgraph ``decode_N``: codes and states in, samples and states out."""
 
-    def __init__(self, graph: Graph, config: DecoderConfig, weights: Weights, precision: str) -> None:
+    def __init__(
+        self, graph: Graph, config: DecoderConfig, weights: Weights, precision: str, conv: str
+    ) -> None:
         self._graph = graph
         self._config = config
         self._weights = weights
         self._ops = Ops(graph, precision)
+        self._toom = ToomConv(self._ops) if conv == "toom" else None
         self._states: list[tuple[Tensor, Tensor]] = []
 
     def build(self, frames: int) -> int:
@@ -59,12 +66,20 @@ class DecoderGraph:
         index = next(i for i, (tensor, _) in enumerate(self._states) if tensor is state)
         self._states[index] = (state, successor)
 
-    def _with_past(self, x: Tensor, past: int, axis: int = 2) -> Tensor:
-        """x after its last ``past`` predecessors along ``axis`` (zeros at the start of a stream)."""
+    def _with_past(self, x: Tensor, past: int, axis: int = 2, padding: int = 0) -> Tensor:
+        """x after its last ``past`` predecessors along ``axis`` (zeros at the start of a stream).
+
+        ``padding`` zeros follow it, which no state remembers.
+        """
         shape = list(x.shape)
         shape[axis] = past
         state = self._state(*shape)
-        joined = self._ops.concat([state, x], axis)
+        parts = [state, x]
+        if padding:
+            shape[axis] = padding
+            name = "zeros_" + "_".join(str(n) for n in shape)
+            parts.append(self._ops.f32(name, lambda: np.zeros(shape)))
+        joined = self._ops.concat(parts, axis)
         self._keep(state, self._ops.slice(joined, axis, x.shape[axis], past))
         return joined
 
@@ -242,10 +257,31 @@ class DecoderGraph:
         )
         return ops.conv(joined, weight, bias, dilation, activation)
 
+    def _causal_toom(self, x: Tensor, name: str, outputs: int, dilation: int, toom: ToomConv) -> Tensor:
+        """The same by Toom-Cook."""
+        time, inputs = x.shape[2], x.shape[3]
+        joined = self._with_past(x, (CONV_TAPS - 1) * dilation, padding=padding(time, dilation))
+        made: list[list[Affine]] = []
+
+        def product(index: int) -> Affine:
+            if not made:
+                made.append(fold(self._weights.conv(name, outputs, inputs, CONV_TAPS)))
+            return made[0][index]
+
+        linears = [
+            self._ops.affine(f"{name}.toom_{i}", lambda i=i: product(i))  # type: ignore[misc]
+            for i in range(len(POINTS) + 1)
+        ]
+        return toom(joined, linears, dilation, time)
+
     def _residual(self, x: Tensor, name: str, dilation: int) -> Tensor:
         ops = self._ops
         channels = x.shape[3]
-        y = self._causal(self._snake(x, f"{name}.act1"), f"{name}.conv1", channels, dilation)
+        y = self._snake(x, f"{name}.act1")
+        if self._toom is not None and channels >= TOOM_CHANNELS:
+            y = self._causal_toom(y, f"{name}.conv1", channels, dilation, self._toom)
+        else:
+            y = self._causal(y, f"{name}.conv1", channels, dilation)
         y = self._snake(y, f"{name}.act2")
 
         def pointwise() -> tuple[F32, F32]:

@@ -116,21 +116,20 @@ class Ops:
             version=5 if weight.dtype == "int8" else 1,
         )
 
-    def depthwise(
-        self, x: Tensor, weight: Tensor, bias: Tensor, stride: int = 1, multiplier: int = 1
-    ) -> Tensor:
-        """Valid depthwise convolution over time; weight [1, 1, taps, channels * multiplier]."""
-        time = (x.shape[2] - weight.shape[2]) // stride + 1
+    def depthwise(self, x: Tensor, weight: Tensor, bias: Tensor, stride: int = 1) -> Tensor:
+        """Valid depthwise convolution, stride along axis 1; weight [1, taps, 1 or 1, taps, channels]."""
+        _, high, wide, channels = weight.shape
+        shape = (1, (x.shape[1] - high) // stride + 1, x.shape[2] - wide + 1, channels)
         return self.graph.op(
             "DEPTHWISE_CONV_2D",
             [x, weight, bias],
-            (1, 1, time, weight.shape[3]),
+            shape,
             "DepthwiseConv2DOptions",
             {
                 "padding": _VALID,
-                "strideW": stride,
+                "strideW": 1,
                 "strideH": stride,
-                "depthMultiplier": multiplier,
+                "depthMultiplier": 1,
                 "dilationWFactor": 1,
                 "dilationHFactor": 1,
             },
