@@ -102,7 +102,7 @@ def test_hidden_states_and_most_likely_codes_under_teacher_forcing(
     assert forced.steps == len(reference["codes"]) + 1
     assert forced.hidden_error < 1e-5
     assert forced.logit_error < 1e-4
-    assert (forced.top1, forced.sub_top1) == (1.0, 1.0)
+    assert (forced.hits, forced.sub_hits) == (forced.steps, forced.sub_steps)
 
 
 def test_predictor_logits(parts: MakeParts) -> None:
@@ -121,9 +121,12 @@ def test_predictor_logits(parts: MakeParts) -> None:
 def test_quantised_models_agree_with_the_official_one(parts: MakeParts, precision: str) -> None:
     opened = parts("custom_voice", precision)
     assert not opened.exact
-    for name in ("streaming", "full-instruct", "streaming-mixed"):
+    forced = []
+    for name in ("streaming", "full-instruct", "streaming-mixed", "full-auto", "streaming-dialect-auto"):
         _, reference = _case("custom_voice", name)
-        _all_hold(parity.compare_forced(opened, name, reference))
+        forced.append(parity.teacher_forced(opened, reference))
+        assert parity.compare_hidden(opened, name, forced[-1]).ok
+    _all_hold(parity.compare_top1(opened, forced))
 
 
 def test_token_ids_of_many_texts(parts: MakeParts) -> None:
