@@ -52,9 +52,13 @@ stop_process() {
     return 0
 }
 
-# last_line FILE: the last line with something on it, shortened, without control characters.
+# last_line FILE [WIDTH]: the last line with something on it, shortened, without control characters; of a
+# compiler's command line only how far ninja is and which file it compiles.
 last_line() {
-    tail -c 2000 "$1" 2>/dev/null | tr '\r' '\n' | LC_ALL=C tr -d '\000-\011\013-\037' | grep -v '^ *$' | tail -n 1 | cut -c "1-${2:-60}"
+    tail -c 4000 "$1" 2>/dev/null | tr '\r' '\n' | LC_ALL=C tr -d '\000-\011\013-\037' |
+        sed -n -e '/^ *$/d' -e '/^WARNING: Location/d' \
+            -e 's|^ *\(\[[0-9]*/[0-9]*\]\) .*/\([^/ ]*\)$|\1 \2|' -e 's/^ *//' -e p |
+        tail -n 1 | cut -c "1-${2:-60}"
 }
 
 # step NAME TITLE HINT COMMAND...: run COMMAND with its output in build/log/NAME.log, showing progress.
