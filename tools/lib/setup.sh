@@ -57,7 +57,6 @@ TABLE
     if [[ ${1:-} == tests ]]; then
         cat <<'TABLE'
 systemd|_has_command busctl|a foreign D-Bus client in the tests
-libglib2.0-bin|_has_command gdbus|a second foreign D-Bus client in the tests
 TABLE
     fi
 }
