@@ -2,6 +2,7 @@
 
 from edgettsd.bus._connection import BusError, BusLostError, CallError, Connection, NameTakenError
 from edgettsd.bus._contract import BUS_NAME, INTERFACE, OBJECT_PATH, PROPERTIES
+from edgettsd.bus._options import TYPES as OPTION_TYPES
 from edgettsd.bus._options import Limits
 from edgettsd.bus._service import SpeechService
 
@@ -9,6 +10,7 @@ __all__ = [
     "BUS_NAME",
     "INTERFACE",
     "OBJECT_PATH",
+    "OPTION_TYPES",
     "PROPERTIES",
     "BusError",
     "BusLostError",

@@ -1,0 +1,5 @@
+"""edgettsctl: the daemon from the command line."""
+
+from edgettsd.ctl._main import main
+
+__all__ = ["main"]
