@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import platform
-from importlib import metadata
 from typing import Any
 
 from edgettsd import __version__
@@ -43,6 +42,9 @@ def build() -> dict[str, str]:
 
 def libraries() -> dict[str, str]:
     """Versions of Python and of the libraries."""
+    # Imported late: it costs a third of the start of every command.
+    from importlib import metadata
+
     found = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:
