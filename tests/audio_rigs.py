@@ -1,10 +1,10 @@
 """Sound devices without hardware: pytest fixtures.
 
-exact_rig  takes samples as fast as they come and keeps every one of them (ALSA's own `file` on `null`)
-paced_rig  plays in real time (times `speed`), runs dry for real, keeps what was heard and logs what was asked of it
+exact_rig  takes samples as fast as they come and keeps every one (ALSA's own `file` on `null`)
+paced_rig  plays in real time (times `speed`), runs dry for real, keeps what was heard and logs events
 
-Both name their device "rig" and also make it the default; `env` holds what a child process needs. The fixtures
-set the same in this process. A test module takes them up with `pytest_plugins = ("audio_rigs",)`.
+Both name their device "rig" and also make it the default; `env` holds what a child process needs. The
+fixtures set the same in this process. A test module takes them up with `pytest_plugins = ("audio_rigs",)`.
 
 PYTEST_DONT_REWRITE
 """
@@ -66,8 +66,10 @@ class Rig:
         return [e for e in events if not names or e.name in names]
 
     def underruns(self) -> int:
-        """How often the paced device ran dry and was started again. (At the end of an utterance it runs dry too:
-        that is how a device that is no kernel device shows that all was heard.)"""
+        """How often the paced device ran dry and was started again.
+
+        At the end of an utterance it runs dry too: so shows a plugin device that all was heard.
+        """
         names = [e.name for e in self.events()]
         return sum(a == "XRUN" and b == "START" for a, b in itertools.pairwise(names))
 
@@ -75,13 +77,15 @@ class Rig:
 class Player:
     """A pipe with a running playout thread; the test stands in for the decoder and the loop."""
 
-    def __init__(self, *, start_ms: int = 100, preroll_ms: int = 0, postroll_ms: int = 0, **pipe: Any) -> None:
+    def __init__(
+        self, *, start_ms: int = 100, preroll_ms: int = 0, postroll_ms: int = 0, **pipe: Any
+    ) -> None:
         self.pipe = Pipe(**pipe)
         self.pipe.set_start_samples(self.pipe.sample_rate * start_ms // 1000)
         self.playout = Playout(self.pipe, preroll_ms=preroll_ms, postroll_ms=postroll_ms)
         self.seen: list[tuple[str, int, str, int, int]] = []
-        self._thread = threading.Thread(target=self.playout.run, name="playout", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self.playout.run, name="playout", daemon=True)
+        self.thread.start()
 
     def __enter__(self) -> Player:
         return self
@@ -92,8 +96,8 @@ class Player:
     def stop(self) -> None:
         """Stop the thread; fails when it does not end."""
         self.pipe.stop()
-        self._thread.join(10)
-        assert not self._thread.is_alive(), "playout thread does not stop"
+        self.thread.join(10)
+        assert not self.thread.is_alive(), "playout thread does not stop"
 
     def begin(self, sink: SinkHandle | None) -> int:
         """Make a new generation live on `sink`."""
@@ -111,7 +115,11 @@ class Player:
         return state
 
     def say(
-        self, sink: SinkHandle | None, pcm: npt.NDArray[np.int16], chunks: Sequence[int] = (1920,), reason: int = 1
+        self,
+        sink: SinkHandle | None,
+        pcm: npt.NDArray[np.int16],
+        chunks: Sequence[int] = (1920,),
+        reason: int = 1,
     ) -> int:
         """Begin, push everything and the end."""
         generation = self.begin(sink)
@@ -131,7 +139,9 @@ class Player:
             if found := self.named(generation, *names):
                 return found[0]
             time.sleep(0.002)
-        raise AssertionError(f"no {' or '.join(names)} of generation {generation} in {timeout} s: {self.seen}")
+        raise AssertionError(
+            f"no {' or '.join(names)} of generation {generation} in {timeout} s: {self.seen}"
+        )
 
 
 def build_paced_plugin() -> Path:
@@ -178,8 +188,8 @@ def make_paced_rig(
 ) -> Rig:
     """A device of `speed` times real time whose capture grows over all opens.
 
-    It takes only the given rate (Hz), channels and ALSA format; 0 and "" leave it open. One program at a time can
-    open it; another one gets EBUSY.
+    It takes only the given rate (Hz), channels and ALSA format; 0 and "" leave it open. One program at a
+    time can open it; another one gets EBUSY.
     """
     values = {
         "library": str(build_paced_plugin()),
@@ -193,7 +203,7 @@ def make_paced_rig(
     return _write_rig(folder, "paced.conf", values)
 
 
-@pytest.fixture()
+@pytest.fixture
 def exact_rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
     """The exact device, also for this process."""
     rig = make_exact_rig(tmp_path / "rig")
@@ -202,7 +212,7 @@ def exact_rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
     return rig
 
 
-@pytest.fixture()
+@pytest.fixture
 def paced_rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rig]:
     """Makes the paced device (arguments of make_paced_rig), also for this process."""
 

@@ -126,7 +126,7 @@ static int fake_poll(et_sink *s, struct pollfd *fds, int max, bool want, int *ti
     if (!want || k->held)
         return 0;
     /* Half of what is left: room for more by then, and the end is met closely. */
-    int64_t left_ms = (int64_t)(k->written - k->heard) * 500 / s->rate;
+    double left_ms = k->config.speed > 0 ? (double)(k->written - k->heard) * 500 / s->rate / k->config.speed : 0;
     int limit = left_ms > 20 ? 20 : left_ms < 1 ? 1 : (int)left_ms;
     if (*timeout_ms < 0 || limit < *timeout_ms)
         *timeout_ms = limit;

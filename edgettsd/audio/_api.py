@@ -1,8 +1,8 @@
 """Where speech goes: the sink interface and the factory that makes one from the configuration.
 
-A sink is a `cython_kernels.pipe.SinkHandle`: a C table (cython_kernels/src/et_sink.h) that the playout thread
-drives without the GIL. Python creates it, hands it to `Playout.set_sink` and closes it after the utterance's last
-event; it never plays a sample itself. Three exist:
+A sink is a `cython_kernels.pipe.SinkHandle`: a C table (cython_kernels/src/et_sink.h) that the playout
+thread drives without the GIL. Python creates it, hands it to `Playout.set_sink` and closes it after the
+utterance's last event; it never plays a sample itself. Three exist:
 
 AlsaSink  a sound device, opened by the first utterance and closed a while after the last
 FdSink    a pipe, socket or file that receives s16le or WAV
