@@ -3,14 +3,12 @@
  * wrong by the order of the operators, and a failed run would leave half a state behind. */
 #include "et_decoder_litert.h"
 
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "et_tflite_check.h"
 #include "litert_c_api.h"
 
 #define MAX_IO (ET_LITERT_MAX_STATES + 1)
@@ -76,26 +74,6 @@ static void *aligned(size_t bytes) {
     return memory;
 }
 
-/* What LiteRT would only find out by reading past the end of the file. */
-static int check_file(decoder *d, const char *path) {
-    unsigned char head[8] = {0};
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail(d, ET_E_BACKEND, "cannot be opened: %m");
-    int ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    ssize_t got = ok ? pread(fd, head, sizeof head, 0) : 0;
-    close(fd);
-    if (!ok)
-        return fail(d, ET_E_BACKEND, "not a regular file");
-    if (got < (ssize_t)sizeof head || memcmp(head + 4, "TFL3", 4) != 0)
-        return fail(d, ET_E_BACKEND, "not a TFLite file (no TFL3 identifier)");
-    uint32_t root = head[0] | head[1] << 8 | head[2] << 16 | (uint32_t)head[3] << 24;
-    if (root < sizeof head || (off_t)root + 4 > st.st_size)
-        return fail(d, ET_E_BACKEND, "the root table lies outside the file (%lld bytes)", (long long)st.st_size);
-    return ET_OK;
-}
-
 static int open_model(decoder *d, const et_litert_config *c) {
     /* CPU only: otherwise LiteRT searches for and loads GPU and NPU plug-ins. */
     const LiteRtEnvOption env_options[] = {
@@ -136,42 +114,48 @@ static int compile_model(decoder *d, const et_litert_config *c) {
     return ET_OK;
 }
 
-/* The tensors of a signature by name, and where they stand in the subgraph's inputs or outputs. */
+/* One signature of the file: number 0 of each side is codes or pcm, number i + 1 is state i. */
 typedef struct {
     LiteRtSignature signature;
     LiteRtSubgraph subgraph;
+    LiteRtParamIndex index;
     const char *key;
     LiteRtParamIndex n[2]; /* inputs, outputs */
+    LiteRtParamIndex at[2][MAX_IO];
+    LiteRtRankedTensorType type[2][MAX_IO];
     unsigned char used[2][MAX_IO];
 } io;
 
 enum { IN = 0, OUT = 1 };
 
-static LiteRtStatus tensor_by_name(const io *s, int side, const char *name, LiteRtTensor *t) {
-    return side == IN ? LiteRtGetSignatureInputTensor(s->signature, name, t)
-                      : LiteRtGetSignatureOutputTensor(s->signature, name, t);
+static const char *side_name(int side) {
+    return side == IN ? "input" : "output";
+}
+
+static const char *tensor_name(int side, int number, char name[16]) {
+    if (number == 0)
+        return side == IN ? "codes" : "pcm";
+    snprintf(name, 16, "state_%02u", (unsigned)(number - 1) % ET_LITERT_MAX_STATES);
+    return name;
 }
 
 static LiteRtStatus tensor_at(const io *s, int side, LiteRtParamIndex i, LiteRtTensor *t) {
     return side == IN ? LiteRtGetSubgraphInput(s->subgraph, i, t) : LiteRtGetSubgraphOutput(s->subgraph, i, t);
 }
 
-static const char *side_name(int side) {
-    return side == IN ? "input" : "output";
+static void shape_text(const LiteRtRankedTensorType *type, char *text, size_t size) {
+    const int e = type->element_type;
+    int used = snprintf(text, size, "%s[", e == LITERT_TYPE_FLOAT32 ? "float32" : e == LITERT_TYPE_INT32 ? "int32"
+                                                                                                          : "other");
+    for (unsigned i = 0; i < type->layout.rank && i < LITERT_MAX_RANK; i++)
+        used += snprintf(text + used, size - (size_t)used, i ? ",%d" : "%d", type->layout.dimensions[i]);
+    snprintf(text + used, size - (size_t)used, "]");
 }
 
-static void shape_text(const LiteRtRankedTensorType *type, char *text, size_t size) {
-    size_t used = (size_t)snprintf(text, size, "%s[", type->element_type == LITERT_TYPE_FLOAT32 ? "float32"
-                                                      : type->element_type == LITERT_TYPE_INT32 ? "int32"
-                                                                                                : "other");
-    for (unsigned i = 0; i < type->layout.rank && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, i ? ",%d" : "%d", type->layout.dimensions[i]);
-    if (used < size)
-        snprintf(text + used, size - used, "]");
-}
+enum { SHAPE_TEXT = 128 }; /* room for a name and LITERT_MAX_RANK numbers */
 
 static int same_type(const LiteRtRankedTensorType *a, const LiteRtRankedTensorType *b) {
-    if (a->element_type != b->element_type || a->layout.rank != b->layout.rank)
+    if (a->element_type != b->element_type || a->layout.rank != b->layout.rank || a->layout.rank > LITERT_MAX_RANK)
         return 0;
     for (unsigned i = 0; i < a->layout.rank; i++)
         if (a->layout.dimensions[i] != b->layout.dimensions[i])
@@ -190,122 +174,54 @@ static LiteRtRankedTensorType make_type(int element_type, unsigned rank, int a, 
     return type;
 }
 
-/* Find a tensor by name: its type, its place, and that nothing else of this signature stands there. */
-static int locate(decoder *d, io *s, int side, const char *name, LiteRtRankedTensorType *type, LiteRtParamIndex *at) {
+/* Find a tensor by name: its type, its place, and that no other name of this signature stands there. */
+static int locate(decoder *d, io *s, int side, int number) {
+    char buffer[16];
+    const char *name = tensor_name(side, number, buffer);
     LiteRtTensor tensor = NULL, other = NULL;
+    LiteRtParamIndex at;
     int type_id = -1;
-    if (tensor_by_name(s, side, name, &tensor) != LITERT_OK || !tensor)
+    LiteRtStatus status = side == IN ? LiteRtGetSignatureInputTensor(s->signature, name, &tensor)
+                                     : LiteRtGetSignatureOutputTensor(s->signature, name, &tensor);
+    if (status != LITERT_OK || !tensor)
         return fail(d, ET_E_BACKEND, "signature %s has no %s named %s", s->key, side_name(side), name);
     if (LiteRtGetTensorTypeId(tensor, &type_id) != LITERT_OK || type_id != LITERT_TENSOR_RANKED ||
-        LiteRtGetRankedTensorType(tensor, type) != LITERT_OK)
+        LiteRtGetRankedTensorType(tensor, &s->type[side][number]) != LITERT_OK)
         return fail(d, ET_E_BACKEND, "%s %s of signature %s has no static shape", side_name(side), name, s->key);
-    for (*at = 0; *at < s->n[side]; ++*at)
-        if (tensor_at(s, side, *at, &other) == LITERT_OK && other == tensor)
+    for (at = 0; at < s->n[side]; at++)
+        if (tensor_at(s, side, at, &other) == LITERT_OK && other == tensor)
             break;
-    if (*at == s->n[side] || s->used[side][*at])
+    if (at == s->n[side] || s->used[side][at])
         return fail(d, ET_E_BACKEND, "%s %s of signature %s is not a tensor of its own", side_name(side), name, s->key);
-    s->used[side][*at] = 1;
+    s->used[side][at] = 1;
+    s->at[side][number] = at;
     for (LiteRtParamIndex i = 0; side == OUT && i < s->n[IN]; i++)
         if (tensor_at(s, IN, i, &other) == LITERT_OK && other == tensor)
             return fail(d, ET_E_BACKEND, "output %s of signature %s is one of its inputs", name, s->key);
     return ET_OK;
 }
 
-static int expect_type(decoder *d, const io *s, int side, const char *name, const LiteRtRankedTensorType *got,
-                       const LiteRtRankedTensorType *want) {
-    char a[96], b[96];
-    if (same_type(got, want))
+static int expect_type(decoder *d, const io *s, int side, int number, const LiteRtRankedTensorType *want) {
+    char name[16], a[SHAPE_TEXT], b[SHAPE_TEXT];
+    if (same_type(&s->type[side][number], want))
         return ET_OK;
-    shape_text(got, a, sizeof a);
+    shape_text(&s->type[side][number], a, sizeof a);
     shape_text(want, b, sizeof b);
-    return fail(d, ET_E_BACKEND, "%s %s of signature %s is %s, expected %s", side_name(side), name, s->key, a, b);
+    return fail(d, ET_E_BACKEND, "%s %s of signature %s is %s, expected %s", side_name(side),
+                tensor_name(side, number, name), s->key, a, b);
 }
 
-/* The compiled model must take plain host memory of the size that the shape says. */
-static int check_requirements(decoder *d, const io *s, LiteRtParamIndex sig, int side, LiteRtParamIndex at,
-                              const char *name, size_t bytes) {
-    LiteRtTensorBufferRequirements req = NULL;
-    int n = 0, type = 0, host = 0;
-    size_t need = 0;
-    CHECK(d, side == IN ? LiteRtGetCompiledModelInputBufferRequirements(d->compiled, sig, at, &req)
-                        : LiteRtGetCompiledModelOutputBufferRequirements(d->compiled, sig, at, &req),
-          "asking for buffer requirements");
-    CHECK(d, LiteRtGetNumTensorBufferRequirementsSupportedBufferTypes(req, &n), "asking for buffer types");
-    for (int i = 0; i < n; i++)
-        if (LiteRtGetTensorBufferRequirementsSupportedTensorBufferType(req, i, &type) == LITERT_OK)
-            host |= type == LITERT_BUFFER_HOST_MEMORY;
-    CHECK(d, LiteRtGetTensorBufferRequirementsBufferSize(req, &need), "asking for buffer sizes");
-    if (!host || need != bytes)
-        return fail(d, ET_E_BACKEND, "%s %s of signature %s: LiteRT wants %zu bytes%s, expected %zu of host memory",
-                    side_name(side), name, s->key, need, host ? "" : " on a device", bytes);
-    return ET_OK;
-}
-
-static int make_buffer(decoder *d, const LiteRtRankedTensorType *type, void *memory, size_t bytes,
-                       LiteRtTensorBuffer *buffer) {
-    CHECK(d, LiteRtCreateTensorBufferFromHostMemory(type, memory, bytes, NULL, buffer), "wrapping host memory");
-    return ET_OK;
-}
-
-/* First signature: the states are what it says. Later ones must agree. */
-static int bind_state(decoder *d, io *s, signature *sig, int i, int first) {
-    char name[24];
-    LiteRtRankedTensorType type;
-    LiteRtParamIndex in, out;
-    state *st = &d->states[i];
-    int err;
-    snprintf(name, sizeof name, "state_%02d", i);
-    if ((err = locate(d, s, IN, name, &type, &in)))
-        return err;
-    if (first) {
-        size_t bytes = sizeof(float);
-        int ok = type.element_type == LITERT_TYPE_FLOAT32 && type.layout.rank <= LITERT_MAX_RANK;
-        for (unsigned k = 0; ok && k < type.layout.rank; k++) {
-            int dim = type.layout.dimensions[k];
-            ok = dim > 0 && (size_t)dim <= MAX_STATE_BYTES / bytes;
-            bytes *= ok ? (size_t)dim : 1;
-        }
-        if (!ok || d->state_bytes + bytes > MAX_STATE_BYTES) {
-            char text[96];
-            shape_text(&type, text, sizeof text);
-            return fail(d, ET_E_BACKEND, "input %s of signature %s is %s, expected float32 of a static shape, all "
-                        "states together at most %zu bytes", name, s->key, text, MAX_STATE_BYTES);
-        }
-        st->type = type;
-        st->bytes = bytes;
-        d->state_bytes += bytes;
-        for (int copy = 0; copy < 2; copy++) {
-            if (!(st->data[copy] = aligned(bytes)))
-                return fail(d, ET_E_MEMORY, "out of memory");
-            if ((err = make_buffer(d, &type, st->data[copy], bytes, &st->buffer[copy])))
-                return err;
-        }
-    } else if ((err = expect_type(d, s, IN, name, &type, &st->type))) {
-        return err;
-    }
-    if ((err = locate(d, s, OUT, name, &type, &out)) || (err = expect_type(d, s, OUT, name, &type, &st->type)) ||
-        (err = check_requirements(d, s, sig->index, IN, in, name, st->bytes)) ||
-        (err = check_requirements(d, s, sig->index, OUT, out, name, st->bytes)))
-        return err;
-    for (int way = 0; way < 2; way++) {
-        sig->inputs[way][in] = st->buffer[way];
-        sig->outputs[way][out] = st->buffer[!way];
-    }
-    return ET_OK;
-}
-
-static int find_signature(decoder *d, const char *key, io *s, LiteRtParamIndex *index) {
-    LiteRtParamIndex n = 0;
+static int find_signature(decoder *d, const char *key, io *s) {
+    LiteRtParamIndex n = 0, named[2];
     CHECK(d, LiteRtGetNumModelSignatures(d->model, &n), "counting signatures");
-    for (*index = 0; *index < n; ++*index) {
-        CHECK(d, LiteRtGetModelSignature(d->model, *index, &s->signature), "reading a signature");
+    for (s->index = 0; s->index < n; s->index++) {
+        CHECK(d, LiteRtGetModelSignature(d->model, s->index, &s->signature), "reading a signature");
         CHECK(d, LiteRtGetSignatureKey(s->signature, &s->key), "reading a signature's key");
         if (strcmp(s->key, key) == 0)
             break;
     }
-    if (*index == n)
+    if (s->index == n)
         return fail(d, ET_E_BACKEND, "the model has no signature %s", key);
-    LiteRtParamIndex named[2];
     CHECK(d, LiteRtGetSignatureSubgraph(s->signature, &s->subgraph), "reading a signature's graph");
     CHECK(d, LiteRtGetNumSubgraphInputs(s->subgraph, &s->n[IN]), "counting inputs");
     CHECK(d, LiteRtGetNumSubgraphOutputs(s->subgraph, &s->n[OUT]), "counting outputs");
@@ -321,48 +237,157 @@ static int find_signature(decoder *d, const char *key, io *s, LiteRtParamIndex *
     return ET_OK;
 }
 
-static int bind_signature(decoder *d, signature *sig, int n, int first) {
+/* The first signature says what the states are; the later ones must agree. */
+static int check_state(decoder *d, const io *s, int i, int first) {
+    state *st = &d->states[i];
+    if (first) {
+        const LiteRtRankedTensorType *type = &s->type[IN][i + 1];
+        size_t bytes = sizeof(float);
+        int ok = type->element_type == LITERT_TYPE_FLOAT32 && type->layout.rank <= LITERT_MAX_RANK;
+        for (unsigned k = 0; ok && k < type->layout.rank; k++) {
+            int dim = type->layout.dimensions[k];
+            ok = dim > 0 && (size_t)dim <= MAX_STATE_BYTES / bytes;
+            bytes *= ok ? (size_t)dim : 1;
+        }
+        if (!ok || d->state_bytes + bytes > MAX_STATE_BYTES) {
+            char text[SHAPE_TEXT];
+            shape_text(type, text, sizeof text);
+            return fail(d, ET_E_BACKEND, "input state_%02d of signature %s is %s, expected float32 of a fixed shape, "
+                        "all states together at most %zu bytes", i, s->key, text, MAX_STATE_BYTES);
+        }
+        st->type = *type;
+        st->bytes = bytes;
+        d->state_bytes += bytes;
+    }
+    int err = expect_type(d, s, IN, i + 1, &st->type);
+    return err ? err : expect_type(d, s, OUT, i + 1, &st->type);
+}
+
+/* Names, types and shapes of one signature, as the file declares them. */
+static int check_signature(decoder *d, io *s, int n, int first) {
     char key[32];
-    io s;
     int err;
-    LiteRtRankedTensorType type, want;
-    LiteRtParamIndex at;
-    size_t bytes;
-    memset(&s, 0, sizeof s);
+    LiteRtRankedTensorType codes = make_type(LITERT_TYPE_INT32, 3, 1, n, d->base.groups);
+    LiteRtRankedTensorType pcm = make_type(LITERT_TYPE_FLOAT32, 2, 1, n * d->base.samples_per_frame, 0);
     snprintf(key, sizeof key, "decode_%d", n);
-    if ((err = find_signature(d, key, &s, &sig->index)))
+    if ((err = find_signature(d, key, s)))
         return err;
-    int n_states = (int)s.n[IN] - 1;
-    if (!first && n_states != d->n_states)
-        return fail(d, ET_E_BACKEND, "signature %s has %d states, the first signature %d", key, n_states, d->n_states);
-    d->n_states = n_states;
-
-    want = make_type(LITERT_TYPE_INT32, 3, 1, n, d->base.groups);
-    bytes = sizeof(int32_t) * (size_t)n * (size_t)d->base.groups;
-    if ((err = locate(d, &s, IN, "codes", &type, &at)) || (err = expect_type(d, &s, IN, "codes", &type, &want)) ||
-        (err = check_requirements(d, &s, sig->index, IN, at, "codes", bytes)))
+    if (!first && (int)s->n[IN] - 1 != d->n_states)
+        return fail(d, ET_E_BACKEND, "signature %s has %d states, the first signature %d", key, (int)s->n[IN] - 1,
+                    d->n_states);
+    d->n_states = (int)s->n[IN] - 1;
+    for (int side = IN; side <= OUT; side++)
+        for (int number = 0; number <= d->n_states; number++)
+            if ((err = locate(d, s, side, number)))
+                return err;
+    if ((err = expect_type(d, s, IN, 0, &codes)) || (err = expect_type(d, s, OUT, 0, &pcm)))
         return err;
-    if (!(sig->codes = aligned(bytes)))
-        return fail(d, ET_E_MEMORY, "out of memory");
-    if ((err = make_buffer(d, &want, sig->codes, bytes, &sig->codes_buffer)))
-        return err;
-    sig->inputs[0][at] = sig->inputs[1][at] = sig->codes_buffer;
-
-    want = make_type(LITERT_TYPE_FLOAT32, 2, 1, n * d->base.samples_per_frame, 0);
-    bytes = sizeof(float) * (size_t)n * (size_t)d->base.samples_per_frame;
-    if ((err = locate(d, &s, OUT, "pcm", &type, &at)) || (err = expect_type(d, &s, OUT, "pcm", &type, &want)) ||
-        (err = check_requirements(d, &s, sig->index, OUT, at, "pcm", bytes)))
-        return err;
-    if (!(sig->pcm = aligned(bytes)))
-        return fail(d, ET_E_MEMORY, "out of memory");
-    if ((err = make_buffer(d, &want, sig->pcm, bytes, &sig->pcm_buffer)))
-        return err;
-    sig->outputs[0][at] = sig->outputs[1][at] = sig->pcm_buffer;
-
-    for (int i = 0; i < n_states; i++)
-        if ((err = bind_state(d, &s, sig, i, first)))
+    for (int i = 0; i < d->n_states; i++)
+        if ((err = check_state(d, s, i, first)))
             return err;
     return ET_OK;
+}
+
+/* The shapes of the outputs that the operators really produce: the file may declare smaller ones, and the
+ * kernels would then write past the end of our buffers. */
+static int check_computed_shapes(decoder *d, const io *s) {
+    LiteRtLayout layouts[MAX_IO];
+    char name[16], a[SHAPE_TEXT], b[SHAPE_TEXT];
+    memset(layouts, 0, sizeof layouts);
+    CHECK(d, LiteRtGetCompiledModelOutputTensorLayouts(d->compiled, s->index, s->n[OUT], layouts, true),
+          "computing the outputs' shapes");
+    for (int number = 0; number <= d->n_states; number++) {
+        LiteRtRankedTensorType computed = s->type[OUT][number];
+        computed.layout = layouts[s->at[OUT][number]];
+        if (same_type(&s->type[OUT][number], &computed))
+            continue;
+        shape_text(&s->type[OUT][number], a, sizeof a);
+        shape_text(&computed, b, sizeof b);
+        return fail(d, ET_E_BACKEND, "output %s of signature %s is declared %s but computed %s",
+                    tensor_name(OUT, number, name), s->key, a, b);
+    }
+    return ET_OK;
+}
+
+/* The compiled model must take plain host memory of the size that the shape says. */
+static int check_requirements(decoder *d, const io *s, int side, int number, size_t bytes) {
+    char name[16];
+    LiteRtTensorBufferRequirements req = NULL;
+    LiteRtParamIndex at = s->at[side][number];
+    int n = 0, type = 0, host = 0;
+    size_t need = 0;
+    CHECK(d, side == IN ? LiteRtGetCompiledModelInputBufferRequirements(d->compiled, s->index, at, &req)
+                        : LiteRtGetCompiledModelOutputBufferRequirements(d->compiled, s->index, at, &req),
+          "asking for buffer requirements");
+    CHECK(d, LiteRtGetNumTensorBufferRequirementsSupportedBufferTypes(req, &n), "asking for buffer types");
+    for (int i = 0; i < n; i++)
+        if (LiteRtGetTensorBufferRequirementsSupportedTensorBufferType(req, i, &type) == LITERT_OK)
+            host |= type == LITERT_BUFFER_HOST_MEMORY;
+    CHECK(d, LiteRtGetTensorBufferRequirementsBufferSize(req, &need), "asking for buffer sizes");
+    if (!host || need != bytes)
+        return fail(d, ET_E_BACKEND, "%s %s of signature %s: LiteRT wants %zu bytes%s, expected %zu of host memory",
+                    side_name(side), tensor_name(side, number, name), s->key, need, host ? "" : " on a device", bytes);
+    return ET_OK;
+}
+
+static int make_buffer(decoder *d, const LiteRtRankedTensorType *type, size_t bytes, void **memory,
+                       LiteRtTensorBuffer *buffer) {
+    if (!(*memory = aligned(bytes)))
+        return fail(d, ET_E_MEMORY, "out of memory");
+    CHECK(d, LiteRtCreateTensorBufferFromHostMemory(type, *memory, bytes, NULL, buffer), "wrapping host memory");
+    return ET_OK;
+}
+
+static int make_states(decoder *d) {
+    int err;
+    for (int i = 0; i < d->n_states; i++)
+        for (int copy = 0; copy < 2; copy++) {
+            state *st = &d->states[i];
+            if ((err = make_buffer(d, &st->type, st->bytes, (void **)&st->data[copy], &st->buffer[copy])))
+                return err;
+        }
+    return ET_OK;
+}
+
+static int bind_signature(decoder *d, signature *sig, const io *s, int n) {
+    const size_t codes_bytes = sizeof(int32_t) * (size_t)n * (size_t)d->base.groups;
+    const size_t pcm_bytes = sizeof(float) * (size_t)n * (size_t)d->base.samples_per_frame;
+    int err;
+    sig->index = s->index;
+    if ((err = check_computed_shapes(d, s)) ||
+        (err = make_buffer(d, &s->type[IN][0], codes_bytes, (void **)&sig->codes, &sig->codes_buffer)) ||
+        (err = make_buffer(d, &s->type[OUT][0], pcm_bytes, (void **)&sig->pcm, &sig->pcm_buffer)))
+        return err;
+    for (int number = 0; number <= d->n_states; number++) {
+        const state *st = number ? &d->states[number - 1] : NULL;
+        if ((err = check_requirements(d, s, IN, number, st ? st->bytes : codes_bytes)) ||
+            (err = check_requirements(d, s, OUT, number, st ? st->bytes : pcm_bytes)))
+            return err;
+        for (int way = 0; way < 2; way++) {
+            sig->inputs[way][s->at[IN][number]] = st ? st->buffer[way] : sig->codes_buffer;
+            sig->outputs[way][s->at[OUT][number]] = st ? st->buffer[!way] : sig->pcm_buffer;
+        }
+    }
+    return ET_OK;
+}
+
+/* Everything that can be checked before compiling is checked before. */
+static int load(decoder *d, const et_litert_config *c) {
+    int err;
+    if (et_tflite_check(c->path, d->error, d->error_size))
+        return ET_E_BACKEND;
+    io *all = calloc((size_t)c->n_sizes, sizeof *all);
+    if (!all)
+        return fail(d, ET_E_MEMORY, "out of memory");
+    err = open_model(d, c);
+    for (int i = 0; !err && i < c->n_sizes; i++)
+        err = check_signature(d, &all[i], c->sizes[i], i == 0);
+    if (!err && (err = compile_model(d, c)) == ET_OK)
+        err = make_states(d);
+    for (int i = 0; !err && i < c->n_sizes; i++)
+        err = bind_signature(d, &d->signatures[i], &all[i], c->sizes[i]);
+    free(all);
+    return err;
 }
 
 static int reset(et_decoder *base) {
@@ -430,11 +455,8 @@ int et_litert_create(et_decoder **out, const et_litert_config *c, char *error, s
         d->base.n_sizes = c->n_sizes;
         memcpy(d->base.sizes, c->sizes, sizeof(int) * (size_t)c->n_sizes);
         d->entries = c->entries;
-        if ((err = check_file(d, c->path)) == ET_OK && (err = open_model(d, c)) == ET_OK)
-            err = compile_model(d, c);
+        err = load(d, c);
     }
-    for (int i = 0; err == ET_OK && i < c->n_sizes; i++)
-        err = bind_signature(d, &d->signatures[i], c->sizes[i], i == 0);
     if (err != ET_OK) {
         et_litert_destroy(&d->base);
         return err;

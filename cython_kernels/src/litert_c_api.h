@@ -107,6 +107,9 @@ LiteRtStatus LiteRtGetCompiledModelInputBufferRequirements(LiteRtCompiledModel c
                                                            LiteRtParamIndex i, LiteRtTensorBufferRequirements *req);
 LiteRtStatus LiteRtGetCompiledModelOutputBufferRequirements(LiteRtCompiledModel compiled, LiteRtParamIndex sig,
                                                             LiteRtParamIndex i, LiteRtTensorBufferRequirements *req);
+/* Shapes that the compiled model computes; with update_allocation after propagating them. */
+LiteRtStatus LiteRtGetCompiledModelOutputTensorLayouts(LiteRtCompiledModel compiled, LiteRtParamIndex sig, size_t n,
+                                                       LiteRtLayout *layouts, bool update_allocation);
 LiteRtStatus LiteRtGetNumTensorBufferRequirementsSupportedBufferTypes(LiteRtTensorBufferRequirements req, int *n);
 LiteRtStatus LiteRtGetTensorBufferRequirementsSupportedTensorBufferType(LiteRtTensorBufferRequirements req, int i,
                                                                         int *type);
