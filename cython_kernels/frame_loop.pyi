@@ -24,8 +24,10 @@ def schedule_next(
 ) -> int:
     """Frames of chunk number `index`; `buffered` in frames, `rate` = time to make a frame / its duration."""
 
-def start_frames(remaining: float, rate: float, min_frames: float) -> float:
-    """Frames to buffer before playing so that `remaining` frames made at `rate` leave no gap."""
+def start_frames(
+    kind: str, chunks: Sequence[int], index: int, remaining: float, rate: float, min_frames: float = 1.0
+) -> float:
+    """Frames to buffer before playing so that `remaining` frames, in chunks from `index` on, leave no gap."""
 
 class Generator:
     """The frame loop over a talker and a code predictor. `tables[g]` [rows, hidden] are codebook g's rows."""

@@ -63,7 +63,7 @@ cdef extern from "et_schedule.h" nogil:
         int chunks[16]
     int et_schedule_check(const et_schedule *s)
     int et_schedule_next(const et_schedule *s, int index, double buffered, double rate)
-    double et_start_frames(double remaining, double rate, double min_frames)
+    double et_start_frames(const et_schedule *s, int index, double remaining, double rate, double min_frames)
 
 cdef extern from "et_decode.h" nogil:
     ctypedef struct et_decode:
@@ -105,8 +105,10 @@ def schedule_next(kind, chunks, int index, double buffered=0.0, double rate=1.0)
     return et_schedule_next(&s, index, buffered, rate)
 
 
-def start_frames(double remaining, double rate, double min_frames):
-    return et_start_frames(remaining, rate, min_frames)
+def start_frames(kind, chunks, int index, double remaining, double rate, double min_frames=1.0):
+    cdef et_schedule s
+    _schedule(&s, kind, chunks)
+    return et_start_frames(&s, index, remaining, rate, min_frames)
 
 
 cdef et_sampling _sampling(p):

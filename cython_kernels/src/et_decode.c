@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* After so many frames of an utterance its own rate counts alone. */
+static const double RATE_FRAMES = 12;
+
 int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule)
 {
     memset(d, 0, sizeof *d);
@@ -14,7 +17,7 @@ int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_sc
     d->pipe = pipe;
     d->decoder = decoder;
     d->schedule = *schedule;
-    d->rate = 1.0;
+    d->rate = d->prior = 1.0;
     d->pcm = calloc((size_t)ET_MAX_CHUNK * decoder->samples_per_frame, sizeof *d->pcm);
     return d->pcm ? ET_OK : ET_E_MEMORY;
 }
@@ -39,15 +42,18 @@ static void update_start(et_decode *d, int64_t now)
         return;
     const int spf = p->config.samples_per_frame;
     const double frame_ns = 1e9 * spf / p->config.sample_rate;
-    /* The first frame's own cost is in the prefill, so the rate needs two frames; waiting for space is not cost. */
-    if (d->frames_in >= 3 && (int64_t)et_pipe_buffered(p) < p->config.backpressure / 2) {
+    if ((int64_t)et_pipe_buffered(p) > p->config.backpressure / 2)
+        d->settled = 1;
+    /* The first frame's own cost is in the prefill, so a rate needs two frames. */
+    if (!d->settled && d->frames_in >= 3) {
         double measured = (double)(now - d->first_ns) / (double)(d->frames_in - 1) / frame_ns;
-        d->rate += 0.25 * (measured - d->rate);
+        double weight = (double)(d->frames_in - 1) / RATE_FRAMES;
+        d->rate = d->prior + (weight < 1.0 ? weight : 1.0) * (measured - d->prior);
     }
     double min_frames = (double)atomic_load_explicit(&p->min_start, memory_order_relaxed) / spf;
     double expected = (double)atomic_load_explicit(&p->expected_frames, memory_order_relaxed);
-    double remaining = expected > d->frames_in ? expected - (double)d->frames_in : 0.0;
-    double need = et_start_frames(remaining, d->rate, min_frames) * spf;
+    double remaining = expected > d->frames_out ? expected - (double)d->frames_out : 0.0;
+    double need = et_start_frames(&d->schedule, d->chunk_index, remaining, d->rate, min_frames) * spf;
     /* Never ask for more than the ring can hold beside one chunk: that would wait for ever. */
     double most = (double)p->pcm.capacity - 2.0 * ET_MAX_CHUNK * spf;
     if (most < spf)
@@ -81,6 +87,7 @@ static int decode(et_decode *d, int n)
     atomic_fetch_add_explicit(&d->chunks, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&d->pipe->frames_decoded, (uint64_t)n, memory_order_relaxed);
     d->pending -= n;
+    d->frames_out += n;
     memmove(d->codes, d->codes + (size_t)n * groups, (size_t)d->pending * groups * sizeof *d->codes);
     int skip = d->drop < n ? d->drop : n;
     d->drop -= skip;
@@ -127,6 +134,9 @@ static void begin_generation(et_decode *d, uint32_t generation)
     d->drop = 0;
     d->first_ns = 0;
     d->frames_in = 0;
+    d->frames_out = 0;
+    d->prior = d->rate;
+    d->settled = 0;
     d->samples_made = 0;
 }
 

@@ -20,7 +20,10 @@ typedef struct {
     int64_t first_ns;           /* when its first frame came */
     int64_t frames_in;          /* frames that came */
     int64_t samples_made;       /* samples that went to playout */
-    double rate;                /* time per frame / frame duration, smoothed over utterances */
+    int64_t frames_out;         /* frames that were decoded */
+    double rate;                /* time per frame / frame duration, as last measured */
+    double prior;               /* rate when the utterance began */
+    int settled;                /* enough is buffered: from now on waiting would be measured, not work */
     int32_t codes[ET_MAX_CHUNK * ET_MAX_GROUPS];
     float *pcm;                 /* [ET_MAX_CHUNK * samples_per_frame] */
 

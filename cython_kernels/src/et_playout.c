@@ -239,8 +239,9 @@ static int64_t threshold(et_pipe *p, const et_playout *o)
     /* More than ring and backpressure let in would be waited for in vain. */
     if (n > (int64_t)p->pcm.capacity)
         n = (int64_t)p->pcm.capacity;
-    if (n > p->config.backpressure)
-        n = p->config.backpressure;
+    int64_t limit = atomic_load_explicit(&p->limit, memory_order_relaxed);
+    if (n > limit)
+        n = limit;
     return n > 1 ? n : 1;
 }
 

@@ -36,8 +36,20 @@ int et_fit_size(const int *sizes, int n_sizes, int n)
     return best;
 }
 
-double et_start_frames(double remaining, double rate, double min_frames)
+double et_start_frames(const et_schedule *s, int index, double remaining, double rate, double min_frames)
 {
-    double need = remaining * (rate * RATE_MARGIN - 1.0);
-    return need > min_frames ? need : min_frames;
+    double need = min_frames, before = 0, sum = 0;
+    rate *= RATE_MARGIN;
+    /* Past the ramp the condition grows or falls linearly, so a bounded look ahead and the last chunk suffice. */
+    for (int i = 0; i < 64 && sum < remaining; i++) {
+        int n = s->kind == ET_SCHEDULE_ADAPTIVE ? s->chunks[0] : et_schedule_next(s, index + i, 0, rate);
+        sum = before + n < remaining ? before + n : remaining;
+        if (rate * sum - before > need)
+            need = rate * sum - before;
+        before = sum;
+    }
+    int last = s->chunks[s->kind == ET_SCHEDULE_RAMP ? s->n - 1 : 0];
+    if (rate * remaining - (remaining - last) > need && remaining > last)
+        need = rate * remaining - (remaining - last);
+    return need;
 }

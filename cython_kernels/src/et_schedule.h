@@ -24,8 +24,10 @@ int et_schedule_next(const et_schedule *s, int index, double buffered, double ra
 /* The largest of the decoder's sizes (ascending) that is at most n; 0 when none. */
 int et_fit_size(const int *sizes, int n_sizes, int n);
 
-/* The start policy. While R frames are still to be made at `rate` times real time, P buffered frames last when
- * P >= R * (rate - 1). Returns the frames to buffer before playing: that, with a margin, or min_frames. */
-double et_start_frames(double remaining, double rate, double min_frames);
+/* The start policy: frames to buffer before playing so that no later gap is predicted; at least min_frames.
+ * `remaining` frames are still to come in the chunks from number `index` on, at `rate` times their duration.
+ * Chunk k comes after rate * S(k), S(k) being the frames of all chunks up to it, and by then the buffer and the
+ * chunks before must not have run out: P + S(k-1) >= rate * S(k). */
+double et_start_frames(const et_schedule *s, int index, double remaining, double rate, double min_frames);
 
 #endif

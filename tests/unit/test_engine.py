@@ -352,3 +352,21 @@ def test_a_model_that_does_not_load_is_refused() -> None:
 
     with pytest.raises(ModelInvalidError, match="decode_4 is missing"):
         drive(test, parts=Broken())
+
+
+def test_slower_than_real_time_starts_late_instead_of_running_dry() -> None:
+    """At 1.3 times real time playing starts when what is buffered lasts to the end."""
+    parts = FakeParts(eos_after=30, step_us=60_000, substep_us=3000)
+    sink = FakeSink(speed=1, capture=1 << 18)
+
+    async def test(rig: Rig) -> None:
+        # The first utterance has to learn the rate; the second knows it from its first frame.
+        for text in ("Good morning to you.", "The kettle is ready, it says."):
+            utterance = rig.say(text)
+            assert await rig.ended(utterance) is Reason.COMPLETED
+        stats = rig.stats[utterance]
+        assert stats["underruns"] == 0
+        assert 500 < stats["ttfa_ms"] < 3000
+        assert rig.engine.stats()["rate"] > 1.15
+
+    drive(test, parts=parts, sink=sink)
