@@ -150,4 +150,5 @@ class Connection:
 
     def close(self) -> None:
         """Disconnect; idempotent."""
-        self._bus.disconnect()
+        if self._bus.connected:
+            self._bus.disconnect()

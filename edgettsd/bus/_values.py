@@ -30,5 +30,5 @@ def variant(value: Any) -> Variant:
 
 
 def variants(values: Mapping[str, Any]) -> dict[str, Variant]:
-    """Every value as a variant."""
-    return {key: variant(value) for key, value in values.items()}
+    """Every value as a variant; None is left out."""
+    return {key: variant(value) for key, value in values.items() if value is not None}

@@ -210,6 +210,11 @@ class System:
         """Open descriptors of the daemon."""
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
+    def resident_kb(self) -> int:
+        """Resident memory of the daemon in kB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0])
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit status; idempotent."""
         if self.process.poll() is None:

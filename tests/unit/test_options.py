@@ -210,6 +210,10 @@ def test_plain_values_become_variants(plain, signature):
     assert (made.signature, made.value) == (signature, list(plain) if signature == "as" else plain)
 
 
+def test_unknown_figures_are_left_out():
+    assert variants({"a": None, "b": 1}) == {"b": Variant("t", 1)}
+
+
 def test_numpy_values_become_variants():
     import numpy as np
 

@@ -1,0 +1,107 @@
+"""The unit, the bus files and what `meson install` puts where."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from edgettsd import daemon
+from edgettsd.bus import BUS_NAME
+
+SYSTEMD = Path(__file__).resolve().parents[2] / "systemd"
+
+
+@pytest.fixture
+def unit(tmp_path):
+    """The unit with a program that exists everywhere."""
+    path = tmp_path / "edgettsd.service"
+    path.write_text((SYSTEMD / "edgettsd.service.in").read_text().replace("@bindir@/edgettsd", "/bin/true"))
+    return path
+
+
+def test_the_unit_is_understood_completely(unit):
+    command = ["systemd-analyze", "verify", "--man=no", unit]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    # Unknown keys are only warned of, with status 0.
+    complaints = [line for line in done.stderr.splitlines() if unit.name in line or "Unknown" in line]
+    assert (done.returncode, complaints) == (0, []), done.stderr
+
+
+def test_the_unit_is_locked_down(unit):
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=15", unit],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-200:]
+
+
+def test_the_unit_agrees_with_the_daemon():
+    parsed = configparser.ConfigParser(strict=False, interpolation=None)
+    parsed.optionxform = str  # type: ignore[method-assign, assignment]
+    parsed.read(SYSTEMD / "edgettsd.service.in")
+    service = parsed["Service"]
+    assert service["Type"] == "notify"
+    hopeless = {daemon.EXIT_CONFIG, daemon.EXIT_MODEL, daemon.EXIT_NAME_TAKEN}
+    assert {int(status) for status in service["RestartPreventExitStatus"].split()} == hopeless
+    assert int(service["TimeoutStopSec"]) > daemon.STOP_SECONDS
+    assert "DynamicUser" not in service
+
+
+def test_user_and_groups_are_the_same_everywhere():
+    sysusers = (SYSTEMD / "edgettsd.sysusers").read_text()
+    assert re.search(r"(?m)^u edgettsd ", sysusers)
+    assert re.search(r"(?m)^m edgettsd audio$", sysusers)
+    policy = ET.parse(SYSTEMD / f"{BUS_NAME}.conf").getroot()
+    owners = {
+        p.get("user") for p in policy for rule in p if rule.tag == "allow" and rule.get("own") == BUS_NAME
+    }
+    assert owners == {"edgettsd", "root"}
+    callers = {p.get("group") for p in policy if p.get("group")}
+    assert callers == {"audio", "edgettsd"}
+
+
+@pytest.mark.parametrize("kind", ["system.service", "session.service.in"])
+def test_activation_files_name_the_bus_name(kind):
+    parsed = configparser.ConfigParser()
+    parsed.read(SYSTEMD / f"{BUS_NAME}.{kind}")
+    section = parsed["D-BUS Service"]
+    assert section["Name"] == BUS_NAME
+    assert ("SystemdService" in section) is (kind == "system.service")
+
+
+def test_everything_is_installed_where_it_is_looked_for(tmp_path):
+    """With a project that has only the system files, so that nothing is compiled."""
+    source = tmp_path / "source"
+    (source / "edgettsd").mkdir(parents=True)
+    shutil.copytree(SYSTEMD, source / "systemd")
+    shutil.copytree(SYSTEMD.parent / "edgettsd" / "bus", source / "edgettsd" / "bus")
+    (source / "meson.build").write_text("project('files', version: '1')\nsubdir('systemd')\n")
+    meson = [sys.executable, "-m", "mesonbuild.mesonmain"]
+    for command in (
+        [*meson, "setup", "--prefix=/usr", "--sysconfdir=/etc", tmp_path / "build", source],
+        [*meson, "install", "-C", tmp_path / "build", "--destdir", tmp_path / "out"],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    found = {p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*") if p.is_file()}
+    assert found == {
+        "etc/edgettsd/edgettsd.toml",
+        "usr/lib/systemd/system/edgettsd.service",
+        "usr/lib/sysusers.d/edgettsd.conf",
+        f"usr/share/dbus-1/interfaces/{BUS_NAME}.xml",
+        f"usr/share/dbus-1/services/{BUS_NAME}.service",
+        f"usr/share/dbus-1/system-services/{BUS_NAME}.service",
+        f"usr/share/dbus-1/system.d/{BUS_NAME}.conf",
+    }
+    unit = (tmp_path / "out/usr/lib/systemd/system/edgettsd.service").read_text()
+    assert "ExecStart=/usr/bin/edgettsd\n" in unit
