@@ -114,9 +114,9 @@ def _build(folder: Path, name: str, tensors: reference.Tensors, **options: Any) 
     return path
 
 
-@pytest.fixture(scope="module")
-def f32(folder: Path, tensors: reference.Tensors) -> Stream:
-    return Stream(_build(folder, "f32", tensors))
+@pytest.fixture(scope="module", params=["toom", "direct"])
+def f32(request: pytest.FixtureRequest, folder: Path, tensors: reference.Tensors) -> Stream:
+    return Stream(_build(folder, f"f32_{request.param}", tensors, conv=request.param))
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -184,8 +184,9 @@ def _states_are_read_once(graph: Any) -> None:
         assert readers[0] < writers[0], names[state]
 
 
-def test_states_may_be_updated_in_place(folder: Path, tensors: reference.Tensors) -> None:
-    data = _build(folder, "in_place", tensors).read_bytes()
+@pytest.mark.parametrize("conv", ["toom", "direct"])
+def test_states_may_be_updated_in_place(conv: str, folder: Path, tensors: reference.Tensors) -> None:
+    data = _build(folder, f"in_place_{conv}", tensors, conv=conv).read_bytes()
     model = schema.ModelT.InitFromPackedBuf(bytearray(data), 0)
     assert len(model.subgraphs) == 3
     for graph in model.subgraphs:

@@ -18,6 +18,8 @@ TENSORS = reference.random_tensors(reference.SMALL, 1)
     ("options", "named"),
     [
         ({"precision": "bf16"}, ["precision", "bf16", "f32", "f16", "int8"]),
+        ({"conv": "winograd"}, ["conv", "winograd", "direct", "toom"]),
+        ({"conv": "toom", "precision": "f16"}, ["conv", "toom", "direct", "f16"]),
         ({"chunks": ()}, ["chunks"]),
         ({"chunks": (4, 1)}, ["chunks", "(4, 1)", "increasing"]),
         ({"chunks": (0, 4)}, ["chunks", "(0, 4)", "1 to"]),
