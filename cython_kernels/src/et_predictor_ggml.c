@@ -98,6 +98,7 @@ int et_predictor_build(et_predictor_model *m, int threads, char *err, size_t err
     }
 
     struct ggml_threadpool_params pool = ggml_threadpool_params_default(threads);
+    pool.poll = 0;  /* idle workers sleep: the talker computes between two frames */
     m->pool = ggml_threadpool_new(&pool);
     size_t work = 0;
     for (int group = 1; m->pool && group < s->groups; group++) {

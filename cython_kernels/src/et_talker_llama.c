@@ -1,5 +1,6 @@
 #include "et_talker_llama.h"
 
+#include <ggml-cpu.h>
 #include <llama.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ typedef struct {
     struct llama_model *model;
     struct llama_context *context;
     llama_memory_t memory;
+    struct ggml_threadpool *pool;
     int n_past;
     int batch_rows;
     bool poisoned;          /* NaN in the KV cache: masked positions would spread it, so reset wipes the data */
@@ -197,7 +199,18 @@ static int open_model(et_llama *t, const et_llama_config *config, const talker_s
     cp.op_offload = config->n_gpu_layers > 0;
     cp.no_perf = true;
     t->context = llama_init_from_model(t->model, cp);
-    return t->context ? 0 : -1;
+    if (!t->context)
+        return -1;
+
+    /* Without a pool of its own every step would make one, and builds without OpenMP would start threads. */
+    int threads = config->threads > config->threads_batch ? config->threads : config->threads_batch;
+    struct ggml_threadpool_params pool = ggml_threadpool_params_default(threads);
+    pool.poll = 0;  /* idle workers sleep: the predictor computes between two steps */
+    t->pool = ggml_threadpool_new(&pool);
+    if (!t->pool)
+        return -1;
+    llama_attach_threadpool(t->context, t->pool, t->pool);
+    return 0;
 }
 
 static int warm_up(et_llama *t)
@@ -279,6 +292,8 @@ void et_llama_free(et_talker *base)
         llama_free(t->context);
     if (t->model)
         llama_model_free(t->model);
+    if (t->pool)
+        ggml_threadpool_free(t->pool);
     free(t);
 }
 

@@ -46,6 +46,17 @@ def test_prompt_and_twenty_steps_agree_with_numpy(talker: LlamaTalker) -> None:
         np.testing.assert_allclose(talker.logits(), logits[i], atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("threads, batch", [(2, None), (1, 2), (2, 1)])
+def test_thread_counts_give_the_same_result(path: Path, threads: int, batch: int | None) -> None:
+    talker = LlamaTalker(path, max_context=64, threads=threads, threads_batch=batch)
+    assert (talker.threads, talker.threads_batch) == (threads, batch or threads)
+    talker.feed(ROWS[:9])
+    talker.feed(ROWS[9:10])
+    np.testing.assert_allclose(
+        talker.logits(), tiny.talker_outputs(MODEL, ROWS[:10])[1][-1], atol=1e-4, rtol=0
+    )
+
+
 def test_prompt_longer_than_one_batch(talker: LlamaTalker) -> None:
     rows = np.random.default_rng(2).standard_normal((199, SHAPE.hidden)).astype(np.float32)
     talker.reset()
@@ -254,6 +265,23 @@ def test_feed_releases_the_gil(talker: LlamaTalker) -> None:
         stop.set()
         thread.join()
     assert any(start < t < end for t in ticks)
+
+
+def test_a_thousand_steps_keep_memory_flat(talker: LlamaTalker) -> None:
+    def utterance() -> None:
+        talker.reset()
+        talker.feed(ROWS[:20])
+        for _ in range(100):
+            talker.feed(ROWS[:1])
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    utterance()
+    before = resident()
+    for _ in range(10):
+        utterance()
+    assert resident() - before < 256 * 1024
 
 
 def test_sequence_of_creations_leaves_no_descriptors(path: Path) -> None:
