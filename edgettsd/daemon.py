@@ -143,6 +143,9 @@ async def _serve(config: Config, kind: tuple[str, float], notifier: Notifier) ->
         return _fail(notifier, EXIT_BUS, str(error))
     except SpeechError as error:
         return _fail(notifier, EXIT_MODEL, f"{error.name}: {error}")
+    except Exception as error:
+        log.exception("unexpected failure")
+        return _fail(notifier, EXIT_FAILED, f"failed: {type(error).__name__}: {error}")
     finally:
         connection.close()
 

@@ -24,6 +24,9 @@ from edgettsd.bus._socket import make_patient
 DBUS = "org.freedesktop.DBus"
 DBUS_PATH = "/org/freedesktop/DBus"
 
+CONNECT_SECONDS = 15.0
+MAX_AUTH_LINE = 16_384
+
 
 class BusError(Exception):
     """The bus cannot be used; the message says why."""
@@ -45,6 +48,20 @@ class CallError(BusError):
         self.name = name
 
 
+class _Bus(MessageBus):
+    """dbus-fast 4.0 spins for ever, and the loop with it, when the bus closes during the login."""
+
+    async def _auth_readline(self) -> str:
+        assert self._sock is not None
+        line = b""
+        while not line.endswith(b"\r\n"):
+            received = await self._loop.sock_recv(self._sock, 1024)
+            if not received or len(line) > MAX_AUTH_LINE:
+                raise AuthError("the bus closed the connection during the login")
+            line += received
+        return line[:-2].decode()
+
+
 class Connection:
     """A connected bus; make one with `open`."""
 
@@ -58,8 +75,11 @@ class Connection:
         where = address or f"the {kind} bus"
         bus_type = BusType.SYSTEM if kind == "system" else BusType.SESSION
         try:
-            bus = MessageBus(bus_address=address or None, bus_type=bus_type, negotiate_unix_fd=True)
-            await bus.connect()
+            bus = _Bus(bus_address=address or None, bus_type=bus_type, negotiate_unix_fd=True)
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await bus.connect()
+        except TimeoutError:
+            raise BusError(f"cannot connect to {where}: no answer in {CONNECT_SECONDS:g} s") from None
         except (OSError, EOFError, AuthError, DBusError, InvalidAddressError, ValueError) as error:
             raise BusError(f"cannot connect to {where}: {error or type(error).__name__}") from error
         return cls(bus)
