@@ -9,11 +9,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from dbus_fast import Message, MessageType
 from dbus_fast.aio import MessageBus
 
@@ -351,6 +352,23 @@ class Client:
     async def started(self, utterance: int) -> None:
         """Wait until an utterance is being spoken."""
         await self.until(lambda: self.of("Started", utterance), f"Started({utterance})")
+
+
+def with_client(system: System, test: Callable[[Client], Awaitable[None]]) -> None:
+    """Run an async test with one client."""
+
+    async def body() -> None:
+        async with Client(system.bus.address) as client:
+            await test(client)
+
+    asyncio.run(body())
+
+
+async def refused(call: Awaitable[Any]) -> tuple[str, str]:
+    """Error name and message of a call that must fail."""
+    with pytest.raises(CallFailed) as caught:
+        await call
+    return caught.value.name, str(caught.value)
 
 
 @contextmanager
