@@ -316,6 +316,8 @@ class SpeechService:
     def _bind(self, client: str, utterance: int) -> None:
         if client not in self._bound:
             self._bound[client] = set()
+            # Sent now, not by the task: it must come before the RemoveMatch of an utterance that ends at once.
+            self._connection.send(_bus_call("AddMatch", _watch_rule(client)))
             task = asyncio.get_running_loop().create_task(self._watch(client))
             self._watches.add(task)
             task.add_done_callback(self._watches.discard)
@@ -329,8 +331,7 @@ class SpeechService:
                 self._connection.send(_bus_call("RemoveMatch", _watch_rule(client)))
 
     async def _watch(self, client: str) -> None:
-        """Hear of the client's leaving; it may have left before the bus knew that we listen."""
-        self._connection.send(_bus_call("AddMatch", _watch_rule(client)))
+        """The client may have left before the bus knew that we listen."""
         try:
             present = await self._connection.owner(client) is not None
         except (BusError, TimeoutError):

@@ -72,7 +72,8 @@ async def examine(options: argparse.Namespace, machine: Machine) -> list[Finding
     findings = []
     try:
         config = config_file.load(options.config)
-        findings.append(Finding(OK, "config", str(options.config or config_file.DEFAULT_PATH)))
+        path = options.config or config_file.DEFAULT_PATH
+        findings.append(Finding(OK, "config", f"{path}" if path.exists() else f"no {path}: defaults"))
     except ConfigError as error:
         config = Config()
         findings.append(

@@ -238,6 +238,23 @@ def test_a_client_that_leaves_at_once_is_noticed(system):
     with_client(system, test)
 
 
+def test_utterances_that_end_at_once_leave_no_watch_behind(system):
+    """The bus allows 512 watches of a connection; each of these has one for a moment."""
+    options = {"client_bound": Variant("b", True), "priority": Variant("s", "notification")}
+
+    async def test(c: Client) -> None:
+        playing = await c.speak("fake:seconds=10000")
+        for _ in range(600):
+            assert await c.finished(await c.speak("dropped", **options)) == "replaced"
+        async with Client(system.bus.address) as leaving:
+            bound = await leaving.speak("x", client_bound=Variant("b", True))
+        assert await c.finished(bound) == "aborted"
+        assert await c.call("Abort", "t", playing) is True
+        assert await c.finished(playing) == "aborted"
+
+    with_client(system, test)
+
+
 @pytest.mark.parametrize("audio_format", [None, "s16le", "wav"])
 def test_synthesize_to_fd(system, audio_format):
     async def test(c: Client) -> None:
