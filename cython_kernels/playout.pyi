@@ -22,7 +22,8 @@ class AlsaSink(_Sink):
 
     `rate` is that of the samples played, in Hz; the device's own rate, channels and format are chosen when 0 or ""
     and converted to. It is opened by the first utterance and closed keep_open_ms after the last one (0: at once,
-    -1: never). stall_ms without progress is an error (0: never).
+    -1: never). stall_ms without progress is an error (0: never). At the end a device drains (drain) or runs dry;
+    None: kernel devices drain, others, whose draining may block, do not.
     ValueError names a parameter out of range.
     """
 
@@ -39,6 +40,7 @@ class AlsaSink(_Sink):
         buffer_ms: int = 160,
         keep_open_ms: int = 1000,
         stall_ms: int = 3000,
+        drain: bool | None = None,
     ) -> None: ...
     def info(self) -> dict[str, int | str | bool]:
         """What the device agreed to at the last open: rate, channels, format, period_frames, buffer_frames,

@@ -19,6 +19,7 @@ cdef extern from "et_sink.h" nogil:
         int buffer_ms
         int keep_open_ms
         int stall_ms
+        int drain
     ctypedef struct et_alsa_info:
         int rate
         int channels
@@ -149,7 +150,7 @@ cdef class AlsaSink(_Sink):
     cdef readonly str device
 
     def __init__(self, device="default", rate=24000, *, device_rate=0, channels=0, format="",
-                 period_ms=20, buffer_ms=160, keep_open_ms=1000, stall_ms=3000):
+                 period_ms=20, buffer_ms=160, keep_open_ms=1000, stall_ms=3000, drain=None):
         if self.sink != NULL:
             raise RuntimeError("AlsaSink: initialised twice")
         cdef bytes device_b = device.encode()
@@ -165,6 +166,7 @@ cdef class AlsaSink(_Sink):
         c.buffer_ms = _within("buffer_ms", buffer_ms, 2 * c.period_ms, 10000)
         c.keep_open_ms = _within("keep_open_ms", keep_open_ms, -1, 86400000)
         c.stall_ms = _within("stall_ms", stall_ms, 0, 86400000)
+        c.drain = -1 if drain is None else bool(drain)
         self.device = device
         self.sink = et_sink_alsa_new(&c, &err)
         self._made(err)

@@ -110,7 +110,7 @@ class Player:
         sizes = itertools.cycle(chunks)
         while at < len(pcm) and state == "ok":
             n = next(sizes)
-            state = self.pipe.push_pcm(generation, pcm[at : at + n].astype(np.float32) / 32768)
+            state = self.pipe.push_pcm(generation, (pcm[at : at + n] / np.float32(32768)).astype(np.float32))
             at += n
         return state
 
@@ -185,11 +185,14 @@ def make_paced_rig(
     channels: int = 0,
     sample_format: str = "",
     can_pause: bool = True,
+    state: str = "",
+    state_at: int = 0,
 ) -> Rig:
     """A device of `speed` times real time whose capture grows over all opens.
 
     It takes only the given rate (Hz), channels and ALSA format; 0 and "" leave it open. One program at a
-    time can open it; another one gets EBUSY.
+    time can open it; another one gets EBUSY. It falls into `state` (SUSPENDED, DISCONNECTED) once, when frame
+    state_at is heard.
     """
     values = {
         "library": str(build_paced_plugin()),
@@ -199,6 +202,8 @@ def make_paced_rig(
         "channels": str(channels),
         "format": sample_format,
         "pause": str(int(can_pause)),
+        "state": state,
+        "state_at": str(state_at),
     }
     return _write_rig(folder, "paced.conf", values)
 

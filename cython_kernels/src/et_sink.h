@@ -97,6 +97,8 @@ typedef struct {
     const char *format;   /* ALSA name such as "S32_LE"; NULL or "": the first of S16, S32, S24, FLOAT it takes */
     int period_ms, buffer_ms;
     int keep_open_ms, stall_ms;
+    int drain;            /* end by snd_pcm_drain (1) or by letting it run dry (0); -1: kernel devices drain, for
+                             plugins may block in it */
 } et_alsa_config;
 
 /* What the device agreed to, for diagnosis. */

@@ -19,7 +19,7 @@ typedef struct {
     char *device, *format_name;
     et_alsa_setup setup;
     snd_pcm_t *pcm;
-    bool hardware;        /* the kernel's own PCM: draining does not block */
+    bool can_drain;       /* snd_pcm_drain does not block */
     et_resample resample;
     float *scratch;
     unsigned char *ring;
@@ -81,7 +81,7 @@ static int alsa_open(et_sink *s)
         /* A full mixer answers EAGAIN to a non-blocking open. */
         return err == -EAGAIN ? -EBUSY : err;
     }
-    a->hardware = snd_pcm_type(a->pcm) == SND_PCM_TYPE_HW;
+    a->can_drain = a->config.drain < 0 ? snd_pcm_type(a->pcm) == SND_PCM_TYPE_HW : a->config.drain != 0;
     err = et_alsa_configure(a->pcm, &a->config, &a->setup, &s->failed_step);
     if (err >= 0) {
         s->failed_step = "memory";
@@ -138,7 +138,7 @@ static int on_suspend(alsa_sink *a)
         atomic_fetch_add(&a->base.suspends, 1);
     int err = snd_pcm_resume(a->pcm);
     a->suspended = err == -EAGAIN;
-    if (err == 0 || err == -EAGAIN)
+    if (err == -EAGAIN || (err == 0 && snd_pcm_state(a->pcm) != SND_PCM_STATE_SUSPENDED))
         return 0;
     if (err == -ENODEV)
         return err;
@@ -251,8 +251,11 @@ static int alsa_write(et_sink *s, const int16_t *pcm, size_t n)
     }
     if ((err = pump(a)) < 0)
         return err;
-    if (a->held || a->suspended || a->sent < a->made)
+    if (a->held || a->suspended)
         return 0;
+    if (a->sent < a->made)
+        /* Full. Knowing the position every period is what a suspend can be recovered by. */
+        return locate(a);
     if (n > a->resample.max_in)
         n = a->resample.max_in;
     stage(a, et_resample_feed(&a->resample, pcm, n, a->scratch));
@@ -288,7 +291,7 @@ static int alsa_poll(et_sink *s, struct pollfd *fds, int max, bool want, int *ti
     if (a->suspended) {
         limit = RESUME_MS;
     } else if (a->finishing && a->sent == a->made) {
-        /* Plugins tell when there is room, not when all is heard. */
+        /* Descriptors tell when there is room, not when all is heard. */
         if (limit > DRAIN_MS)
             limit = DRAIN_MS;
     } else {
@@ -377,7 +380,7 @@ static int alsa_drained(et_sink *s)
         err = locate(a);
         return err == ET_SINK_XRUN ? 0 : err;
     }
-    if (a->hardware && a->running && !a->draining && !a->suspended) {
+    if (a->can_drain && a->running && !a->draining && !a->suspended) {
         err = snd_pcm_drain(a->pcm);
         a->draining = err == 0 || err == -EAGAIN;
         if (!a->draining && (err = on_error(a, err)) < 0 && err != ET_SINK_XRUN)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import gc
+import os
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +45,8 @@ def test_every_sample_is_heard_in_order(paced_rig: PacedRig, chunks: Sequence[in
     rig = paced_rig(speed=0.25 if one_by_one else 4)
     pcm = noise(9000 if one_by_one else 60_001, 1)
     with Player(start_ms=50) as player:
-        generation = player.say(AlsaSink("rig"), pcm, chunks)
+        # A long buffer: at four times the speed a busy machine would run dry.
+        generation = player.say(AlsaSink("rig", buffer_ms=1000), pcm, chunks)
         finished = player.wait(generation, "finished")
         assert finished[3] == len(pcm)
         assert rig.heard() == pcm.tobytes()
@@ -365,3 +369,107 @@ def test_what_the_device_cannot_do_is_named(paced_rig: PacedRig) -> None:
         with pytest.raises(OSError, match=f"rig: {step}: "):
             sink.probe()
         assert sink.failed_step == step
+
+
+@pytest.mark.parametrize("rate", [0, 48_000])
+def test_a_device_that_drains(paced_rig: PacedRig, rate: int) -> None:
+    rig = paced_rig(rate=rate)
+    pcm = tone(9_601)
+    with Player() as player:
+        sink = AlsaSink("rig", drain=True)
+        for _ in range(2):
+            generation = player.say(sink, pcm)
+            finished = player.wait(generation, "finished")
+            drained = rig.events("DRAINED")[-1]
+            assert drained.ns <= finished[4] < drained.ns + 60_000_000
+        assert sink.counters()["xruns"] == 0
+    assert len(rig.events("DRAIN")) == 2
+    assert rig.underruns() == 0
+    if not rate:
+        assert rig.heard() == pcm.tobytes() * 2
+    else:
+        heard = np.frombuffer(rig.heard(), np.int16).reshape(2, -1)
+        np.testing.assert_array_equal(heard[0], heard[1])
+        assert_tone(heard[0], 48_000, 2 * len(pcm))
+
+
+def test_pause_and_abort_of_a_device_that_drains(paced_rig: PacedRig) -> None:
+    rig = paced_rig()
+    pcm = noise(9_600)
+    with Player() as player:
+        sink = AlsaSink("rig", drain=True, buffer_ms=400)
+        generation = player.say(sink, pcm)
+        player.wait(generation, "started")
+        time.sleep(0.1)
+        assert rig.events("DRAIN")
+        player.pipe.set_paused(True)
+        time.sleep(0.1)
+        size = len(rig.heard())
+        time.sleep(0.1)
+        assert len(rig.heard()) == size < 2 * len(pcm)
+        player.pipe.set_paused(False)
+        time.sleep(0.1)
+        asked = time.monotonic_ns()
+        player.pipe.next_generation()
+        player.wait(generation, "dropped")
+        assert rig.events("DROP")[-1].ns - asked < 50_000_000
+    heard = np.frombuffer(rig.heard(), np.int16)
+    stopped = rig.events("DROP")[0].heard
+    # A draining device is stopped for a pause; see the device that cannot pause.
+    repeated = next(k for k in range(25) if np.array_equal(heard[stopped:][:99], pcm[stopped - k :][:99]))
+    np.testing.assert_array_equal(heard[:stopped], pcm[:stopped])
+    np.testing.assert_array_equal(heard[stopped:], pcm[stopped - repeated :][: len(heard) - stopped])
+
+
+def test_a_machine_that_slept_loses_nothing(paced_rig: PacedRig) -> None:
+    rig = paced_rig(state="SUSPENDED", state_at=9000)
+    pcm = noise(24_000)
+    with Player() as player:
+        sink = AlsaSink("rig")
+        generation = player.say(sink, pcm)
+        assert player.wait(generation, "finished", "device")[3] == len(pcm)
+        assert sink.counters() == {"opens": 1, "xruns": 0, "suspends": 1}
+        assert not player.named(generation, "underrun")
+    heard = np.frombuffer(rig.heard(), np.int16)
+    # The device cannot say any more where it stopped: what it played since the last look is heard again.
+    repeated = len(heard) - len(pcm)
+    assert 0 <= repeated <= 2 * 480
+    np.testing.assert_array_equal(heard[:9000], pcm[:9000])
+    np.testing.assert_array_equal(heard[9000:], pcm[9000 - repeated :])
+
+
+def test_a_device_that_is_unplugged(paced_rig: PacedRig) -> None:
+    rig = paced_rig(state="DISCONNECTED", state_at=6000)
+    with Player() as player:
+        sink = AlsaSink("rig")
+        generation = player.say(sink, noise(24_000))
+        assert player.wait(generation, "device", "finished")[3] == -errno.ENODEV
+        assert [e[0] for e in player.named(generation)] == ["started", "device"]
+        assert not sink.in_use
+        assert rig.events("CLOSE"), "other programs may have it back"
+
+
+def test_a_thousand_utterances_leave_nothing_behind(exact_rig: Rig) -> None:
+    def usage() -> tuple[int, int]:
+        gc.collect()
+        memory = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return len(os.listdir("/proc/self/fd")), memory
+
+    pcm = noise(2400)
+    with Player() as player:
+        sinks = [AlsaSink("rig"), AlsaSink("rig", device_rate=48_000, channels=2, keep_open_ms=0)]
+
+        def speak(n: int) -> None:
+            for i in range(n):
+                # Every tenth one opens and closes the device anew, every third one is aborted.
+                generation = player.say(sinks[i % 10 == 0], pcm)
+                if i % 3:
+                    player.wait(generation, "finished")
+                player.seen.clear()
+            player.wait(player.say(sinks[0], pcm), "finished")
+
+        speak(100)
+        fds, memory = usage()
+        speak(1000)
+        assert usage()[0] == fds
+        assert usage()[1] - memory < 1 << 20

@@ -2,7 +2,8 @@
  *
  * It plays at rate * speed by CLOCK_MONOTONIC, appends the frames that have been heard to `file`, runs dry for
  * real, and logs one line an event: "<CLOCK_MONOTONIC ns> <EVENT> <frames heard since prepare> <frames written>".
- * Options: file, log, lock (opened by one at a time: EBUSY), speed, rate, channels, format, pause (0: cannot). */
+ * Options: file, log, lock (opened by one at a time: EBUSY), speed, rate, channels, format, pause (0: cannot),
+ * state (SUSPENDED or DISCONNECTED) and state_at: the state it falls into, once, when that frame is heard. */
 #include <alsa/asoundlib.h>
 #include <alsa/pcm_external.h>
 #include <errno.h>
@@ -25,7 +26,9 @@ typedef struct {
     uint64_t heard, written;   /* frames since prepare */
     uint64_t start_frame;
     int64_t start_ns;
-    int running;
+    int running, dry, nonblock;
+    snd_pcm_state_t state;
+    uint64_t state_at;
 } paced;
 
 static const snd_pcm_ioplug_callback_t with_pause, without_pause;
@@ -68,15 +71,24 @@ static double frames_per_ns(const paced *p)
 static int advance(paced *p)
 {
     if (!p->running)
-        return 0;
+        return p->dry ? -EPIPE : 0;
     int64_t now = now_ns();
     uint64_t target = p->start_frame + (uint64_t)((double)(now - p->start_ns) * frames_per_ns(p));
+    if (p->state != SND_PCM_STATE_RUNNING && target >= p->state_at && p->written > p->state_at) {
+        hear(p, p->state_at);
+        p->running = 0;
+        note(p, snd_pcm_state_name(p->state), now);
+        snd_pcm_ioplug_set_state(&p->io, p->state);
+        p->state = SND_PCM_STATE_RUNNING;
+        return 0;
+    }
     if (target < p->written) {
         hear(p, target);
         return 0;
     }
     hear(p, p->written);
     p->running = 0;
+    p->dry = 1;
     note(p, p->io.state == SND_PCM_STATE_DRAINING ? "DRAINED" : "XRUN",
          p->start_ns + (int64_t)((double)(p->written - p->start_frame) / frames_per_ns(p)));
     return -EPIPE;
@@ -159,6 +171,7 @@ static int paced_prepare(snd_pcm_ioplug_t *io)
     paced *p = io->private_data;
     run(p, 0);
     p->heard = p->written = p->start_frame = 0;
+    p->dry = 0;
     return 0;
 }
 
@@ -166,8 +179,12 @@ static int paced_drain(snd_pcm_ioplug_t *io)
 {
     paced *p = io->private_data;
     note(p, "DRAIN", now_ns());
-    while (advance(p) == 0 && p->running)
+    /* Like a kernel device: the state tells a non-blocking caller when it is done. */
+    while (advance(p) == 0) {
+        if (p->nonblock || io->nonblock)
+            return -EAGAIN;
         usleep(1000);
+    }
     return 0;
 }
 
@@ -229,8 +246,8 @@ static int constrain(paced *p, long rate, long channels, const char *format)
 SND_PCM_PLUGIN_DEFINE_FUNC(etpaced)
 {
     snd_config_iterator_t i, next;
-    const char *file = "", *log = "", *lock = "", *format = "";
-    long rate = 0, channels = 0, pause = 1;
+    const char *file = "", *log = "", *lock = "", *format = "", *state = "";
+    long rate = 0, channels = 0, pause = 1, state_at = 0;
     double speed = 1.0;
     (void)root;
     snd_config_for_each(i, next, conf) {
@@ -252,6 +269,10 @@ SND_PCM_PLUGIN_DEFINE_FUNC(etpaced)
             snd_config_get_integer(n, &channels);
         else if (!strcmp(id, "pause"))
             snd_config_get_integer(n, &pause);
+        else if (!strcmp(id, "state"))
+            snd_config_get_string(n, &state);
+        else if (!strcmp(id, "state_at"))
+            snd_config_get_integer(n, &state_at);
         else if (!strcmp(id, "speed"))
             snd_config_get_ireal(n, &speed);
     }
@@ -266,6 +287,11 @@ SND_PCM_PLUGIN_DEFINE_FUNC(etpaced)
         return -ENOMEM;
     p->speed = speed;
     p->lock = lock_fd;
+    p->nonblock = (mode & SND_PCM_NONBLOCK) != 0;
+    p->state = !strcmp(state, "SUSPENDED")      ? SND_PCM_STATE_SUSPENDED
+               : !strcmp(state, "DISCONNECTED") ? SND_PCM_STATE_DISCONNECTED
+                                                : SND_PCM_STATE_RUNNING;
+    p->state_at = (uint64_t)state_at;
     p->file = *file ? open(file, append, 0666) : -1;
     p->log = *log ? open(log, append, 0666) : -1;
     p->boundary = 1 << 30;

@@ -1,4 +1,4 @@
-"""The playout thread with a scripted sink: one end per generation, faults, choice of sinks, no leak, no spinning."""
+"""The playout thread with a scripted sink: ends, faults, choice of sinks, no leak, no spinning."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rss_kb() -> int:
 @pytest.mark.parametrize("speed", [0.0, 5.0])
 def test_one_utterance(speed: float) -> None:
     pcm = noise(30_001)
-    sink = FakeSink(speed=speed, capture=100_000)
+    sink = FakeSink(speed=speed, buffer=24_000, capture=100_000)
     with Player() as player:
         generation = player.say(sink, pcm, (1920, 7680))
         assert player.wait(generation, "finished")[2:4] == ("completed", len(pcm))
@@ -69,7 +69,7 @@ def test_an_utterance_without_samples_leaves_the_device_alone() -> None:
 @pytest.mark.parametrize("xrun_at", [0, 1, 480, 5000, 11_999])
 def test_an_xrun_loses_and_repeats_nothing(xrun_at: int) -> None:
     pcm = noise(12_000)
-    sink = FakeSink(speed=5, capture=50_000, xrun_at=xrun_at)
+    sink = FakeSink(speed=5, buffer=24_000, capture=50_000, xrun_at=xrun_at)
     with Player(start_ms=20) as player:
         generation = player.say(sink, pcm)
         assert player.wait(generation, "finished")[3] == len(pcm)

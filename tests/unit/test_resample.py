@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -25,7 +27,7 @@ def tone(n: int, hz: float = 1000.0, peak: float = 29_000) -> npt.NDArray[np.int
 
 def convert(c: Converter, pcm: npt.NDArray[np.int16], cuts: list[int]) -> bytes:
     edges = [0, *sorted(cuts), len(pcm)]
-    return b"".join(c.feed(pcm[a:b]) for a, b in zip(edges, edges[1:], strict=False)) + c.flush()
+    return b"".join(c.feed(pcm[a:b]) for a, b in itertools.pairwise(edges)) + c.flush()
 
 
 @pytest.mark.parametrize("rate", RATES)
