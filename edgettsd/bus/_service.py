@@ -316,7 +316,7 @@ class SpeechService:
     def _bind(self, client: str, utterance: int) -> None:
         if client not in self._bound:
             self._bound[client] = set()
-            # Sent now, not by the task: it must come before the RemoveMatch of an utterance that ends at once.
+            # Not by the task: it must come before the RemoveMatch of an utterance that ends at once.
             self._connection.send(_bus_call("AddMatch", _watch_rule(client)))
             task = asyncio.get_running_loop().create_task(self._watch(client))
             self._watches.add(task)

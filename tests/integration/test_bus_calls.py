@@ -248,6 +248,8 @@ def test_utterances_that_end_at_once_leave_no_watch_behind(system):
             assert await c.finished(await c.speak("dropped", **options)) == "replaced"
         async with Client(system.bus.address) as leaving:
             bound = await leaving.speak("x", client_bound=Variant("b", True))
+            # Long enough for the daemon to have seen this client present.
+            await asyncio.sleep(0.3)
         assert await c.finished(bound) == "aborted"
         assert await c.call("Abort", "t", playing) is True
         assert await c.finished(playing) == "aborted"
