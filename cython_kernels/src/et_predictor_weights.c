@@ -320,6 +320,28 @@ static int fill_vectors(et_predictor_model *m, et_gguf *g)
     return ET_OK;
 }
 
+/* Everything expected was found; whatever else the file holds means that it is not what it seems. */
+static int refuse_extra(const et_predictor_model *m, et_gguf *g, const char (*names)[64], int n_names)
+{
+    for (int64_t i = 0; i < gguf_get_n_tensors(g->gguf); i++) {
+        const char *name = gguf_get_tensor_name(g->gguf, i);
+        bool known = ggml_get_tensor(m->tensors, name) != NULL;
+        for (int j = 0; j < n_names && !known; j++)
+            known = !strcmp(names[j], name);
+        for (int j = 0; j < m->shape.layers && !known; j++) {
+            char q[64], k[64];
+            snprintf(q, sizeof q, "blk.%d.attn_q_norm.weight", j);
+            snprintf(k, sizeof k, "blk.%d.attn_k_norm.weight", j);
+            known = !strcmp(q, name) || !strcmp(k, name);
+        }
+        if (!known) {
+            et_gguf_fail(g, "tensor %s is not part of such a model", name);
+            return ET_E_ARG;
+        }
+    }
+    return ET_OK;
+}
+
 int et_predictor_load(et_predictor_model *m, et_gguf *g)
 {
     int rc = read_shape(&m->shape, g);
@@ -359,7 +381,9 @@ int et_predictor_load(et_predictor_model *m, et_gguf *g)
         n_tensors++;
     }
 
-    rc = place_all(m, g, list, n, n_tensors);
+    rc = refuse_extra(m, g, (const char (*)[64])names, 7 * s->layers + s->groups);
+    if (rc == ET_OK)
+        rc = place_all(m, g, list, n, n_tensors);
     if (rc == ET_OK)
         rc = fill_vectors(m, g);
     for (int i = 0; rc == ET_OK && i < n; i++)

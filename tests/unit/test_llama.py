@@ -146,6 +146,12 @@ def test_each_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
         LlamaTalker(file)
 
 
+def test_tensor_too_many_is_refused(tmp_path: Path) -> None:
+    model = tiny.with_tensor(MODEL, "blk.2.attn_norm.weight", np.zeros(64, np.float32))
+    with pytest.raises(ValueError, match=r"libllama refuses the model: .*wrong number of tensors"):
+        LlamaTalker(tiny.write_talker(tmp_path / "t.gguf", model))
+
+
 def test_wrong_shape_is_named(tmp_path: Path) -> None:
     wrong = tiny.with_tensor(MODEL, "blk.1.ffn_down.weight", np.zeros((64, 96), np.float32))
     with pytest.raises(ValueError, match=r"blk.1.ffn_down.weight has shape \[64, 96\], expected \[64, 128\]"):

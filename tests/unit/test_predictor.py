@@ -48,18 +48,24 @@ def test_sizes_come_from_the_file(predictor: GgmlPredictor) -> None:
     assert predictor.weight_bytes >= sum(v.nbytes for k, v in MODEL.tensors.items() if v.ndim == 2)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(
-    "shape",
+    "shape, threads",
     [
-        SHAPE,
-        PROJECTED,
-        tiny.Shape(groups=2),
-        tiny.Shape(groups=32, layers=1),
-        tiny.Shape(heads=4, kv_heads=4, head_dim=16, theta=1e4),
-        tiny.Shape(hidden=40, ffn=72, input_hidden=40, heads=3, kv_heads=1, head_dim=10, vocab=33, eps=1e-3),
+        (SHAPE, 1),
+        (SHAPE, 2),
+        (SHAPE, 3),
+        (PROJECTED, 1),
+        (PROJECTED, 2),
+        (tiny.Shape(groups=2), 1),
+        (tiny.Shape(groups=32, layers=1), 1),
+        (tiny.Shape(heads=4, kv_heads=4, head_dim=16, theta=1e4), 1),
+        (
+            tiny.Shape(
+                hidden=40, ffn=72, input_hidden=40, heads=3, kv_heads=1, head_dim=10, vocab=33, eps=1e-3
+            ),
+            1,
+        ),
     ],
-    ids=lambda s: f"g{s.groups}h{s.heads}k{s.kv_heads}d{s.head_dim}i{s.input_hidden}",
 )
 def test_frames_agree_with_numpy(tmp_path: Path, shape: tiny.Shape, threads: int) -> None:
     model = tiny.predictor(shape, seed=5)
@@ -169,6 +175,13 @@ def test_wrong_shape_is_named(tmp_path: Path, name: str) -> None:
         ValueError, match=rf"{name} has shape \[{rows + 1}, {columns}\], expected \[{rows}, {columns}\]"
     ):
         GgmlPredictor(tiny.write_predictor(tmp_path / "p.gguf", wrong))
+
+
+@pytest.mark.parametrize("name", ["head.6.weight", "input_proj.weight", "blk.2.attn_norm.weight"])
+def test_tensor_too_many_is_named(tmp_path: Path, name: str) -> None:
+    model = tiny.with_tensor(MODEL, name, np.zeros((64, 64), np.float32))
+    with pytest.raises(ValueError, match=f"tensor {name} is not part of such a model"):
+        GgmlPredictor(tiny.write_predictor(tmp_path / "p.gguf", model))
 
 
 def test_wrong_vector_length_and_type_are_named(tmp_path: Path) -> None:
