@@ -158,7 +158,6 @@ class System:
         extra = {"NOTIFY_SOCKET": str(folder / "notify")} | (env or {})
         if watchdog is not None:
             extra["WATCHDOG_USEC"] = str(int(watchdog * 1e6))
-        self.started = time.monotonic()
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 [
@@ -178,7 +177,6 @@ class System:
             )
         if wait:
             self.wait_for("READY=1")
-        self.ready_seconds = time.monotonic() - self.started
 
     @property
     def log(self) -> str:

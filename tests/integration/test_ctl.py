@@ -27,9 +27,9 @@ WHERE = ("org.edgettsd.Speech1", "/org/edgettsd/Speech1", "org.edgettsd.Speech1"
 
 def test_speak_returns_at_once_and_wait_waits(system):
     began = time.monotonic()
-    done = system.ctl("speak", "fake:seconds=60")
+    done = system.ctl("speak", "fake:seconds=600")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20, "it lasts 30 s"
     done = system.ctl("speak", "-w", "--interrupt", "fake:seconds=10")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
