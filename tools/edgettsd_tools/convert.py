@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import glob
 import hashlib
 import json
@@ -52,6 +53,7 @@ exit status: 0 done, 1 the checkpoint is not valid or the disk is full, 2 wrong 
 """
 CHUNKS = (1, 4, 8)
 OLD = "old-"
+HINT = "is the download complete, and is it a Qwen3-TTS-12Hz checkpoint?"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 
@@ -347,13 +349,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _terminable():
             convert(options.checkpoint, options.out, chosen, options.force, options.quiet)
     except ModelInvalidError as error:
-        die(str(error), "is the download complete, and is it a Qwen3-TTS-12Hz checkpoint?", EXIT_INVALID)
+        ours = str(error).startswith("--")
+        die(str(error), None if ours else HINT, EXIT_USAGE if ours else EXIT_INVALID)
     except FileExistsError as error:
         die(str(error), "choose another name, or use --force to replace a bundle", EXIT_USAGE)
     except ModuleNotFoundError as error:
         die(f"the Python package {error.name} is missing", "pip install 'edgettsd[convert]'", EXIT_USAGE)
     except OSError as error:
-        die(f"{error.filename or options.out}: {error.strerror or error}", "is the disk full?", EXIT_INVALID)
+        hint = "free some space, or name a folder on another disk" if error.errno == errno.ENOSPC else None
+        die(f"{error.filename or options.out}: {error.strerror or error}", hint, EXIT_INVALID)
     except KeyboardInterrupt:
         print("interrupted, nothing was written", file=sys.stderr)
         return EXIT_INTERRUPTED

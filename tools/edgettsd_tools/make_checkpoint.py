@@ -21,6 +21,14 @@ model.safetensors, a real Qwen2 tokenizer, speech_tokenizer/), for tests and ben
 says is noise, but its shapes, ranges and cost are those of the real one. The same arguments give the same
 bytes on every machine.
 """
+# The model card's front matter is where a checkpoint declares its licence.
+README = """\
+---
+license: apache-2.0
+---
+
+Random weights in the layout of Qwen3-TTS, made by make_checkpoint for tests: what they say is noise.
+"""
 EPILOG = """\
 sizes: tiny (64 channels, 2 layers, about 25 MB), tiny17 (as tiny, but the code predictor is narrower than
 the talker, as in 1.7B), 0.6b (2.5 GB), 1.7b (4.5 GB). The true sizes are bfloat16 with a float32 speech
@@ -77,6 +85,7 @@ def _fill(out: Path, size: str, task: str, seed: int, eos_logit: float, quiet: b
     _write_json(speech / "config.json", speech_config)
     _write_json(speech / "preprocessor_config.json", sizes.feature_extractor_config())
     vocab.write_tokenizer(out)
+    (out / "README.md").write_text(README, encoding="utf-8")
     _write_json(out / "config.json", config)
 
 
@@ -107,9 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.seed < 0:
         die(f"--seed {options.seed}: must not be negative", code=EXIT_USAGE)
     try:
-        make_checkpoint(
-            options.out, options.size, options.task, options.seed, options.eos_logit, quiet=False
-        )
+        make_checkpoint(options.out, options.size, options.task, options.seed, options.eos_logit, quiet=False)
     except FileExistsError:
         die(f"{options.out} exists", "name a folder that does not exist, or remove this one", EXIT_USAGE)
     except OSError as error:
