@@ -1,22 +1,25 @@
+from collections.abc import Iterable
 from os import PathLike
 
-class Vocab:
-    """A byte-pair tokenizer read by libllama from a vocab-only GGUF.
+MAX_PIECE: int
+"""Bytes of the longest piece that `Vocab.encode` takes."""
 
-    Loaded once; `encode` releases the GIL and may be called from several threads.
+class Vocab:
+    """Byte-pair vocabulary and merges, read from a GGUF file (keys tokenizer.ggml.tokens and .merges).
+
+    Loaded once; `encode` works without the GIL and may be called from several threads.
     """
 
-    size: int
-    """Number of token ids."""
-
     def __init__(self, path: str | PathLike[str]) -> None:
-        """Raises FileNotFoundError, or ValueError when the file is not a byte-pair vocabulary."""
+        """Raises FileNotFoundError, MemoryError, or ValueError that says what is wrong with the file."""
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of `text`, in order; nothing is added, and control tokens written in the text stay plain text.
+    @property
+    def size(self) -> int:
+        """Number of token ids."""
 
-        Raises UnicodeEncodeError for lone surrogates and ValueError for more than 16 MiB.
+    def encode(self, pieces: Iterable[str]) -> list[int]:
+        """Ids of the pieces, one piece after another; merges never cross from one piece to the next.
+
+        Nothing is added, and control tokens written in the text stay plain text. Raises UnicodeEncodeError for
+        lone surrogates, ValueError for a piece of more than MAX_PIECE bytes, MemoryError.
         """
-
-    def token(self, index: int) -> str:
-        """The vocabulary's own spelling of a token id; raises IndexError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,8 @@ SPEAKER = RNG.normal(size=H).astype(np.float32)
 class Letters:
     """One id per character, but "assistant" and "user" are words."""
 
-    def encode(self, text: str) -> list[int]:
-        text.encode("utf-8")
-        words = text.replace("assistant", "\x01").replace("user", "\x02")
+    def encode(self, pieces: Iterable[str]) -> list[int]:
+        words = "".join(pieces).replace("assistant", "\x01").replace("user", "\x02")
         return [ord(c) % 256 for c in words]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,8 @@ def test_position_of_an_invalid_character_counts_from_the_text() -> None:
 
 def test_a_vocabulary_without_the_role_is_refused() -> None:
     class Bytes:
-        def encode(self, text: str) -> list[int]:
-            return list(text.encode())
+        def encode(self, pieces: Iterable[str]) -> list[int]:
+            return list("".join(pieces).encode())
 
     with pytest.raises(ModelInvalidError, match="10 ids"):
         TextTokenizer(Bytes(), TOKENS)

@@ -94,6 +94,12 @@ TEXTS: tuple[str, ...] = (
     "full\u3000width　ＡＢＣ１２３ nb\u00a0space zero\u200bwidth thin\u2009space",
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     "antidisestablishmentarianism pneumonoultramicroscopicsilicovolcanoconiosis",
+    "YouTube, iPhone, GitHub and JavaScript; WiFi at 5 GHz, PhD, McDonald's, LaTeX, USA's NASAish kWh",
+    "'sorry' 'tis 'them' rock 'n' roll, ‘don’t’ O'Neill's 'LLAMA' x'd",
+    "Élan ÉCOLE Ñandú ÑANDÚ ǅungla Straße ΑΒΓδε ЖУКжук",
+    "สวัสดีครับ हिन्दी में বাংলা தமிழ் العَرَبِيَّة x̂ȳ Zalgo҉",
+    "and/or km/h ./\n/path ?!\n/\r\n//",
+    "½ ⅷ ٣٤٥ ४५ ¹²³ 10³",
     "<b>not markup</b> < | im_end | > <|not_a_token|>",
     "The quick brown fox jumps over the lazy dog. " * 8,
 )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Protocol
 
 from edgettsd.errors import InvalidTextError, ModelInvalidError
 
+from .split import pieces
+
 
 class Encoder(Protocol):
-    """Plain text to ids; `cython_kernels.vocab.Vocab` is the real one."""
+    """Pieces of plain text to ids; `cython_kernels.vocab.Vocab` is the real one."""
 
-    def encode(self, text: str) -> list[int]: ...
+    def encode(self, pieces: Iterable[str]) -> list[int]: ...
 
 
 class TextTokenizer:
@@ -32,8 +34,8 @@ class TextTokenizer:
         self._encoder = encoder
         self._im_start = tokens["im_start"]
         self._im_end = tokens["im_end"]
-        self._newline = encoder.encode("\n")
-        self._assistant = encoder.encode("assistant\n")
+        self._newline = encoder.encode(["\n"])
+        self._assistant = encoder.encode(["assistant", "\n"])
         if len(self._assistant) != self.HEAD - 1 or len(self._newline) != 1:
             raise ModelInvalidError(
                 f"tokenizer: 'assistant\\n' gives {len(self._assistant)} ids and a newline "
@@ -80,5 +82,5 @@ class TextTokenizer:
                 raise InvalidTextError(
                     f"text is not valid Unicode: code point U+{ord(character):04X} at {position}"
                 )
-        # The official tokenizer composes its input (NFC) and libllama does not.
-        return self._encoder.encode(unicodedata.normalize("NFC", role + text))
+        # The official tokenizer composes its input (NFC).
+        return self._encoder.encode(pieces(unicodedata.normalize("NFC", role + text)))
