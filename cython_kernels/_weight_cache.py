@@ -10,6 +10,7 @@ it is written by a child process that also runs the model once: a file that cras
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import importlib.metadata
 import json
@@ -19,12 +20,14 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 BUILD_TIMEOUT_S = 900.0
 HEADER_BYTES = 64
+CRASHES = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT))
 INVALID = 3  # exit status of a child that refused the model file
 _CHILD = """
 import json, sys
@@ -66,12 +69,10 @@ def prepare(model: str, cache_path: str, digest: str | None, settings: dict[str,
     folder = Path(cache_path).parent
     file = Path(f"{cache_path}.{_key(model, digest)}.xnn")
     note = file.with_suffix(".json")
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        if _is_sound(file, note):
-            return WeightCache(str(file))
-        return WeightCache(problem=f"{folder} is not a writable folder")
     if _is_sound(file, note):
         return WeightCache(str(file))
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        return WeightCache(problem=f"weight cache: {folder} is not a writable folder")
     _delete_others(Path(cache_path))
     return _build(model, file, note, settings)
 
@@ -143,16 +144,40 @@ def _is_sound(file: Path, note: Path) -> bool:
 
 
 def _delete_others(cache_path: Path) -> None:
-    for old in cache_path.parent.glob(f"{cache_path.name}.*"):
-        if old.suffix in (".xnn", ".json", ".tmp"):
+    """Delete files of other models, libraries and CPUs, and what builders that are gone left behind."""
+    for old in cache_path.parent.glob(f"{glob.escape(cache_path.name)}.*"):
+        if old.suffix in (".xnn", ".json") or (old.suffix == ".tmp" and not _builder_lives(old)):
             with contextlib.suppress(OSError):
                 old.unlink()
 
 
-def _run_child(model: str, fd: int, settings: dict[str, Any]) -> str:
-    """Build into `fd` (or memory, -1) and run the model in a child; returns what went wrong, "" for nothing.
+def _temporary(file: Path) -> Path:
+    """A name of this thread's own: NAME.KEY.PID.THREAD.tmp."""
+    return file.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
 
-    Raises ValueError when the child refused the file.
+
+def _builder_lives(tmp: Path) -> bool:
+    try:
+        os.kill(int(tmp.name.split(".")[-3]), 0)
+    except (ValueError, IndexError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+class _ChildError(Exception):
+    """The child did not finish; `by_model` when a crash may be the model's doing."""
+
+    def __init__(self, text: str, by_model: bool = False) -> None:
+        super().__init__(text)
+        self.by_model = by_model
+
+
+def _run_child(model: str, fd: int, settings: dict[str, Any]) -> None:
+    """Pack into `fd` (or memory, -1) and run every signature once, in a child.
+
+    Raises ValueError when the child refused the model file, _ChildError when it did not finish.
     """
     argv = [sys.executable, "-c", _CHILD, json.dumps(sys.path), model, str(fd), json.dumps(settings)]
     try:
@@ -160,54 +185,63 @@ def _run_child(model: str, fd: int, settings: dict[str, Any]) -> str:
             argv,
             pass_fds=() if fd < 0 else (fd,),
             stdin=subprocess.DEVNULL,
-            text=True,
             capture_output=True,
-            timeout=BUILD_TIMEOUT_S,
+            text=True,
             errors="replace",
+            timeout=BUILD_TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"took longer than {BUILD_TIMEOUT_S:.0f} s"
+        raise _ChildError(f"took longer than {BUILD_TIMEOUT_S:.0f} s") from None
+    except OSError as error:
+        raise _ChildError(f"could not be started: {error}") from error
     if child.returncode == INVALID:
         raise ValueError(child.stdout)
     if child.returncode < 0:
-        with contextlib.suppress(ValueError):
-            return f"ended by {signal.Signals(-child.returncode).name}"
-        return f"ended by signal {-child.returncode}"
+        number = -child.returncode
+        raise _ChildError(f"ended by {signal.Signals(number).name}", by_model=number in CRASHES)
     if child.returncode:
-        return (child.stderr.strip().splitlines() or [f"exit status {child.returncode}"])[-1]
-    return ""
+        lines = child.stderr.strip().splitlines() or [f"exit status {child.returncode}"]
+        raise _ChildError(f"failed: {lines[-1]}")
 
 
 def _build(model: str, file: Path, note: Path, settings: dict[str, Any]) -> WeightCache:
-    tmp = file.with_suffix(f".{os.getpid()}.tmp")
+    tmp = _temporary(file)
     try:
         fd = os.open(tmp, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            problem = _run_child(model, fd, settings)
-            if not problem:
-                os.fsync(fd)
+            _run_child(model, fd, settings)
+            os.fsync(fd)
         finally:
             os.close(fd)
-        content = None if problem else _index_digest(tmp)
-        if content is not None:
-            os.replace(tmp, file)
-            _write_atomically(note, json.dumps(content))
-            return WeightCache(str(file))
+        content = _index_digest(tmp)
+        if content is None:
+            raise OSError("the file has no usable index")
+        os.replace(tmp, file)
+        _write_atomically(note, json.dumps(content))
+        return WeightCache(str(file))
     except OSError as error:
-        problem = str(error)
+        return WeightCache(problem=f"weight cache {file}: {error}")
+    except _ChildError as error:
+        if error.by_model:
+            _try_without(model, settings)
+        return WeightCache(problem=f"weight cache {file}: building it {error}")
     finally:
         with contextlib.suppress(OSError):
             tmp.unlink()
-    # Was it the file or the model? Without the file a sound model runs.
-    crash = _run_child(model, -1, settings)
-    if crash:
-        raise ValueError(f"decoder file {model!r}: a trial run of it {crash}")
-    return WeightCache(problem=f"building {file}: {problem or 'no usable index was written'}")
+
+
+def _try_without(model: str, settings: dict[str, Any]) -> None:
+    """Was it the cache or the model? A sound model runs when its weights go to memory."""
+    try:
+        _run_child(model, -1, settings)
+    except _ChildError as error:
+        if error.by_model:
+            raise ValueError(f"decoder file {model!r}: a trial run of it {error}") from None
 
 
 def _write_atomically(path: Path, text: str) -> None:
-    tmp = path.with_suffix(f".{os.getpid()}.tmp")
+    tmp = _temporary(path)
     with tmp.open("w") as f:
         f.write(text)
         f.flush()

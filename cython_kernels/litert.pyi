@@ -43,7 +43,12 @@ class LiteRtDecoder(DecoderHandle):
     ) -> None: ...
     @property
     def info(self) -> Mapping[str, Any]:
-        """version, accelerator, fully_delegated, threads, states, state_bytes, weight_cache (file or "")."""
+        """Facts of the loaded model.
+
+        version (of LiteRT), accelerator, fully_delegated (every operator runs in XNNPACK), threads, states,
+        state_bytes (of one copy), weight_cache (the file, "" when the weights were packed into memory) and
+        weight_cache_problem (why not into a file, "" when no file was asked for).
+        """
     def reset(self) -> None:
         """Start a new stream: all states zero."""
     def decode(self, codes: NDArray[np.int32]) -> NDArray[np.float32]:

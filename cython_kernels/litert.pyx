@@ -126,6 +126,7 @@ cdef class LiteRtDecoder(DecoderHandle):
             "states": info.n_states,
             "state_bytes": info.state_bytes,
             "weight_cache": "" if self._cache is None else self._cache.file,
+            "weight_cache_problem": "" if self._cache is None else self._cache.problem,
         }
 
     def reset(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return MINI.write(tmp_path_factory.mktemp("mini") / "decoder.tflite")
 
 
-def make(path: Path, **kwargs: object) -> LiteRtDecoder:
+def make(path: Path, **kwargs: Any) -> LiteRtDecoder:
     return LiteRtDecoder(path, **{**SHAPE, **kwargs})
 
 
@@ -95,7 +96,7 @@ def test_a_code_out_of_range_is_refused_and_leaves_the_state(model: Path, code: 
         np.zeros((1, 1, 4), np.int32),
     ],
 )
-def test_codes_of_a_wrong_shape_or_type(model: Path, codes: NDArray[np.generic]) -> None:
+def test_codes_of_a_wrong_shape_or_type(model: Path, codes: NDArray[Any]) -> None:
     with pytest.raises(ValueError, match=r"^codes (has|is) .*allowed"):
         make(model).decode(codes)
 
@@ -137,9 +138,9 @@ def test_arguments_out_of_range(model: Path, argument: str, value: object, text:
     ],
 )
 def test_a_file_with_another_interface_is_refused_by_name(
-    tmp_path: Path, change: dict[str, object], text: str
+    tmp_path: Path, change: dict[str, Any], text: str
 ) -> None:
-    path = Mini(**change).write(tmp_path / "decoder.tflite")  # type: ignore[arg-type]
+    path = Mini(**change).write(tmp_path / "decoder.tflite")
     with pytest.raises(ValueError, match=text) as error:
         make(path, chunks=(1, 4))
     assert str(path) in str(error.value)
