@@ -107,7 +107,9 @@ class DecoderGraph:
 
     def _entry(self, x: Tensor) -> Tensor:
         joined = self._with_past(x, PRE_CONV_TAPS - 1)
-        return self._ops.conv(joined, *self._ops.affine("entry", self._weights.entry))
+        # Few multiplications, but every later layer hears their rounding.
+        affine = self._ops.affine("entry", self._weights.entry, self._unquantized())
+        return self._ops.conv(joined, *affine)
 
     # -- transformer ----------------------------------------------------------------------------
 
@@ -312,7 +314,8 @@ class DecoderGraph:
         x = self._snake(x, f"decoder.{len(rates) + 1}")
         # One output channel costs little: kept f32 so that its rounding is never heard.
         name = f"decoder.{len(rates) + 2}"
-        return self._causal(x, name, 1, precision=self._last_precision(), activation="relu_n1_to_1")
+        return self._causal(x, name, 1, precision=self._unquantized(), activation="relu_n1_to_1")
 
-    def _last_precision(self) -> str:
+    def _unquantized(self) -> str:
+        """The precision of layers that int8 leaves alone."""
         return "f32" if self._ops.precision == "int8" else self._ops.precision
