@@ -112,11 +112,15 @@ class Model:
         builder = flatbuffers.Builder(weights + (_ALIGNMENT + 64) * len(self._buffers) + (4 << 20))
         builder.Finish(model.Pack(builder), b"TFL3")
         part = path.with_name(path.name + ".part")
-        with open(part, "wb") as file:
-            file.write(memoryview(builder.Bytes)[builder.Head() :])
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        try:
+            with open(part, "wb") as file:
+                file.write(memoryview(builder.Bytes)[builder.Head() :])
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
         return path.stat().st_size
 
 
