@@ -117,6 +117,6 @@ def test_a_tensor_that_cannot_be_read_passes_through(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     taken = tmp_path / "d.tflite"
     taken.mkdir()
-    with pytest.raises(OSError, match="d.tflite"):
+    with pytest.raises(OSError, match=r"d\.tflite"):
         build_decoder(reference.SMALL, TENSORS.__getitem__, taken, chunks=(1,))
     assert list(tmp_path.iterdir()) == [taken]
