@@ -51,7 +51,8 @@ typedef struct {
     /* Hold and go on. 0 or negative errno. */
     int (*pause)(et_sink *s, bool hold);
 
-    /* Silence now: throw away what has not been heard. Never blocks. */
+    /* Silence now: throw away what has not been heard. Never blocks. The cut is hard: a fade would have to be
+     * played, and what is already in the device cannot be changed on every device. */
     void (*drop)(et_sink *s);
 
     /* No more frames follow: send what conversion still holds. 0 or negative errno. */
