@@ -225,7 +225,9 @@ def test_everything_comes_from_the_configuration(tmp_path: Path) -> None:
     model_files.edit_json(
         source / "generation_config.json", lambda value: value.update(temperature=0.5, max_new_tokens=77)
     )
-    (source / "README.md").write_text('---\nlicense: "apache-2.0"\ntags:\n- tts\n---\nlicense: none\n')
+    model_files.replace(
+        source / "README.md", b'---\nlicense: "apache-2.0"\ntags:\n- tts\n---\nlicense: none\n'
+    )
     convert(source, tmp_path / "out", Options(name="Zoe"))
     manifest = open_bundle(tmp_path / "out").manifest
     assert dict(manifest.languages) == {"klingon": 2051, "klingon_dialect": 2052}
