@@ -473,3 +473,19 @@ def test_a_thousand_utterances_leave_nothing_behind(exact_rig: Rig) -> None:
         speak(1000)
         assert usage()[0] == fds
         assert usage()[1] - memory < 1 << 20
+
+
+def test_a_plug_device_leaves_the_rate_to_us(paced_rig: PacedRig) -> None:
+    # ALSA's own converter would be taken otherwise; channels and format are its to adapt.
+    rig = paced_rig(speed=4, rate=48_000, channels=2, sample_format="S32_LE")
+    conf = Path(rig.env["ALSA_CONFIG_PATH"])
+    conf.write_text(conf.read_text() + 'pcm.plugged { type plug slave.pcm "rig" }\n')
+    pcm = tone(24_000)
+    with Player() as player:
+        sink = AlsaSink("plugged", buffer_ms=1000)
+        generation = player.say(sink, pcm)
+        assert player.wait(generation, "finished")[3] == len(pcm)
+        assert sink.info()["converts_rate"]
+    frames = np.frombuffer(rig.heard(), np.int32).reshape(-1, 2)
+    np.testing.assert_array_equal(frames[:, 0], frames[:, 1])
+    assert_tone(frames[:, 0], 48_000, 48_000, 2.0**31)

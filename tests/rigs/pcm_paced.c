@@ -222,7 +222,7 @@ static const snd_pcm_ioplug_callback_t without_pause = {CALLBACKS};
 
 static int constrain(paced *p, long rate, long channels, const char *format)
 {
-    const unsigned access[] = {SND_PCM_ACCESS_RW_INTERLEAVED};
+    const unsigned access[] = {SND_PCM_ACCESS_RW_INTERLEAVED, SND_PCM_ACCESS_MMAP_INTERLEAVED};
     unsigned formats[] = {SND_PCM_FORMAT_S16_LE, SND_PCM_FORMAT_S32_LE, SND_PCM_FORMAT_FLOAT_LE,
                           SND_PCM_FORMAT_S24_LE, SND_PCM_FORMAT_S24_3LE};
     unsigned count = 5;
@@ -231,7 +231,7 @@ static int constrain(paced *p, long rate, long channels, const char *format)
         formats[0] = (unsigned)snd_pcm_format_value(format);
         count = 1;
     }
-    if ((err = snd_pcm_ioplug_set_param_list(&p->io, SND_PCM_IOPLUG_HW_ACCESS, 1, access)) < 0 ||
+    if ((err = snd_pcm_ioplug_set_param_list(&p->io, SND_PCM_IOPLUG_HW_ACCESS, 2, access)) < 0 ||
         (err = snd_pcm_ioplug_set_param_list(&p->io, SND_PCM_IOPLUG_HW_FORMAT, count, formats)) < 0 ||
         (err = snd_pcm_ioplug_set_param_minmax(&p->io, SND_PCM_IOPLUG_HW_CHANNELS, channels ? channels : 1,
                                                channels ? channels : 8)) < 0 ||
