@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as tfl
 from litert_mini import Mini
 from numpy.typing import NDArray
 
@@ -205,3 +210,85 @@ def test_compute_threads_are_as_many_and_where_asked(model: Path) -> None:
     t.start()
     t.join()
     assert seen == {"n": 2, "cpus": {cpu}}
+
+
+def test_every_truncation_is_refused(model: Path, tmp_path: Path) -> None:
+    data, path = model.read_bytes(), tmp_path / "short.tflite"
+    for length in [*range(64), *range(64, len(data), 37), len(data) - 1]:
+        path.write_bytes(data[:length])
+        with pytest.raises(ValueError, match=r"(not a|damaged) TFLite file"):
+            make(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"TFL3", b"\0" * 64, b"\x10\0\0\0TFL3" + b"\xff" * 64, b"GGUF" * 99]
+)
+def test_garbage_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "garbage.tflite").write_bytes(content)
+    with pytest.raises(ValueError, match=r"(not a|damaged) TFLite file"):
+        make(tmp_path / "garbage.tflite")
+
+
+def test_an_operator_that_no_decoder_needs_is_refused(tmp_path: Path) -> None:
+    custom, path = 32, tmp_path / "custom.tflite"
+    data = bytearray(MINI.build())
+    model = tfl.ModelT.InitFromObj(tfl.Model.GetRootAs(data))
+    model.operatorCodes[0].builtinCode = model.operatorCodes[0].deprecatedBuiltinCode = custom
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    path.write_bytes(bytes(builder.Output()))
+    with pytest.raises(ValueError, match="operator 32 is not one that a decoder may use"):
+        make(path)
+
+
+def test_an_output_larger_than_declared_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "wide.tflite"
+    model = tfl.ModelT.InitFromObj(tfl.Model.GetRootAs(bytearray(MINI.build())))
+    graph = model.subgraphs[1]
+    names = {t.name: i for i, t in enumerate(graph.tensors)}
+    # The new frame number is made from all the frame numbers: [1, 1] becomes [4, 1].
+    graph.operators[-1].inputs = [graph.inputs[1], names[b"steps"]]
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    path.write_bytes(bytes(builder.Output()))
+    with pytest.raises(
+        ValueError, match=r"output state_01 .*declared float32\[1,1\] but computed float32\[4,1\]"
+    ):
+        make(path)
+
+
+DAMAGE = """
+import json, random, sys
+sys.path[:] = json.loads(sys.argv[1])
+import numpy as np
+from cython_kernels.litert import LiteRtDecoder
+path, shape = sys.argv[2], json.loads(sys.argv[3])
+data = open(path, "rb").read()
+loaded = refused = 0
+for seed in range(1500):
+    rng, damaged = random.Random(seed), bytearray(data)
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        at = rng.randrange(len(data) // 4) * 4
+        value = rng.choice([0, 1, 2, 4, 8, 64, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, rng.randrange(1 << 32)])
+        damaged[at:at + 4] = value.to_bytes(4, "little")
+    with open(path, "wb") as f:
+        f.write(damaged)
+    try:
+        decoder = LiteRtDecoder(path, **shape)
+        for n in decoder.sizes:
+            decoder.decode(np.zeros((n, decoder.groups), np.int32))
+        loaded += 1
+    except (ValueError, RuntimeError):
+        refused += 1
+print(loaded, refused)
+"""
+
+
+def test_random_damage_never_crashes(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.tflite"
+    path.write_bytes(model.read_bytes())
+    argv = [sys.executable, "-c", DAMAGE, json.dumps(sys.path), str(path), json.dumps(SHAPE)]
+    child = subprocess.run(argv, capture_output=True, text=True, timeout=150, check=False)
+    assert child.returncode == 0, child.stderr[-2000:]
+    loaded, refused = map(int, child.stdout.split())
+    assert loaded + refused == 1500 and loaded > 100 and refused > 500
