@@ -144,6 +144,30 @@ class Player:
         )
 
 
+def noise(n: int, seed: int = 0) -> npt.NDArray[np.int16]:
+    """White noise at full strength."""
+    return np.random.default_rng(seed).integers(-32768, 32768, n).astype(np.int16)
+
+
+def tone(n: int, hz: float = 1000.0) -> npt.NDArray[np.int16]:
+    """A tone at 24 kHz."""
+    return np.round(29_000 * np.sin(2 * np.pi * hz * np.arange(n) / 24_000)).astype(np.int16)
+
+
+def assert_tone(heard: npt.NDArray[np.generic], rate: int, n: int, full: float = 32768.0) -> None:
+    """`heard` is exactly n frames of the tone: 90 dB overall and, against clicks, in every 10 ms of it."""
+    assert len(heard) == n
+    y = heard.astype(np.float64) / full
+    t = np.arange(n) / rate
+    basis = np.stack([np.sin(2 * np.pi * 1000 * t), np.cos(2 * np.pi * 1000 * t)], 1)
+    # The tone begins and ends at full strength: the filter rings there.
+    inner = slice(rate // 20, -rate // 20)
+    fit = basis @ np.linalg.lstsq(basis[inner], y[inner], rcond=None)[0]
+    error = (y - fit)[inner]
+    assert 10 * np.log10(np.mean(fit[inner] ** 2) / np.mean(error**2)) > 90
+    assert np.abs(error).max() < 3e-5 * 4
+
+
 def build_paced_plugin() -> Path:
     """Compile the plugin once per source version; returns the shared object."""
     source = RIGS / "pcm_paced.c"

@@ -6,12 +6,13 @@
 #include "et_playout.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "et_sink_choice.h"
 
 enum { PIECE = 512, SPIN_LIMIT = 16, SPIN_SLEEP_MS = 5 };
 
@@ -20,12 +21,7 @@ enum state { IDLE, WAITING, PLAYING, DRAINING, ENDED };
 struct et_playout {
     int preroll_ms, postroll_ms;
 
-    /* Shared with the loop. Held for a few instructions, once an utterance. */
-    pthread_mutex_t lock;
-    et_sink *assigned;         /* for generations before next_from */
-    et_sink *next;             /* from generation next_from on */
-    uint32_t next_from;
-    et_sink *held;             /* what the thread has in its hands */
+    et_sink_choice choice;     /* shared with the loop */
 
     /* The thread's own. */
     enum state state;
@@ -58,71 +54,26 @@ et_playout *et_playout_new(int preroll_ms, int postroll_ms)
         return NULL;
     o->preroll_ms = preroll_ms;
     o->postroll_ms = postroll_ms;
-    pthread_mutexattr_t attr;
-    pthread_mutexattr_init(&attr);
-    /* The thread may run at real-time priority, the loop does not. */
-    pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
-    pthread_mutex_init(&o->lock, &attr);
-    pthread_mutexattr_destroy(&attr);
+    et_choice_init(&o->choice);
     return o;
 }
 
 void et_playout_free(et_playout *o)
 {
     if (o) {
-        pthread_mutex_destroy(&o->lock);
+        et_choice_free(&o->choice);
         free(o);
     }
 }
 
-/* Generation numbers wrap around. */
-static bool reached(uint32_t generation, uint32_t from)
-{
-    return (int32_t)(generation - from) >= 0;
-}
-
 void et_playout_set_sink(et_pipe *p, et_playout *o, et_sink *sink)
 {
-    uint32_t live = atomic_load(&p->generation);
-    pthread_mutex_lock(&o->lock);
-    if (reached(live, o->next_from))
-        o->assigned = o->next;
-    o->next = sink;
-    o->next_from = live + 1 ? live + 1 : 1;
-    pthread_mutex_unlock(&o->lock);
+    et_choice_set(&o->choice, p, sink);
 }
 
 bool et_playout_uses(et_playout *o, const et_sink *sink)
 {
-    pthread_mutex_lock(&o->lock);
-    bool uses = sink && (sink == o->assigned || sink == o->next || sink == o->held);
-    pthread_mutex_unlock(&o->lock);
-    return uses;
-}
-
-/* The sink of the thread's generation. 0, or -ESTALE when the generation is no longer live: the loop may then
- * have chosen for a later one already. */
-static int choose_sink(et_pipe *p, et_playout *o, et_sink **s)
-{
-    pthread_mutex_lock(&o->lock);
-    bool live = et_pipe_live(p, o->generation);
-    if (live) {
-        if (reached(o->generation, o->next_from))
-            o->assigned = o->next;
-        *s = o->assigned;
-        /* With another sink in its hands the thread closes that one first. */
-        if (!o->idle)
-            o->held = *s;
-    }
-    pthread_mutex_unlock(&o->lock);
-    return live ? 0 : -ESTALE;
-}
-
-static void let_go(et_playout *o)
-{
-    pthread_mutex_lock(&o->lock);
-    o->held = NULL;
-    pthread_mutex_unlock(&o->lock);
+    return et_choice_uses(&o->choice, sink);
 }
 
 /* --- begin and end of an utterance ------------------------------------------------------------------- */
@@ -140,18 +91,18 @@ static void close_idle(et_playout *o)
     et_sink *s = o->idle;
     o->idle = NULL;
     close_sink(s);
-    let_go(o);
+    et_choice_let_go(&o->choice);
 }
 
 /* First block of a generation: take up its sink. */
 static int begin(et_pipe *p, et_playout *o)
 {
     et_sink *s;
-    if (choose_sink(p, o, &s) < 0)
+    if (et_choice_take(&o->choice, p, o->generation, &s) < 0)
         return 0;
     if (o->idle && o->idle != s) {
         close_idle(o);
-        if (choose_sink(p, o, &s) < 0)
+        if (et_choice_take(&o->choice, p, o->generation, &s) < 0)
             return 0;
     }
     o->idle = NULL;
@@ -194,7 +145,7 @@ static void end(et_pipe *p, et_playout *o, int event, int reason, int64_t value)
         o->idle_until = s->keep_open_ms < 0 ? -1 : et_now_ns() + (int64_t)s->keep_open_ms * 1000000;
     } else if (s) {
         close_sink(s);
-        let_go(o);
+        et_choice_let_go(&o->choice);
     }
     et_pipe_post(p, &p->playout_events, o->generation, event, reason, value);
 }
@@ -215,7 +166,7 @@ static void change_generation(et_pipe *p, et_playout *o, uint32_t live)
         end(p, o, ET_EV_DROPPED, ET_ABORTED, n);
     }
     /* Generations that came and went while the thread was busy have ended too. */
-    for (uint32_t g = o->generation + 1; reached(live, g) && g != live; g++)
+    for (uint32_t g = o->generation + 1; et_choice_reached(live, g) && g != live; g++)
         if (g)
             et_pipe_post(p, &p->playout_events, g, ET_EV_DROPPED, ET_ABORTED, 0);
     o->generation = live;
@@ -565,7 +516,7 @@ void et_playout_loop(et_pipe *p, et_playout *o)
             o->sink->ops->drop(o->sink);
         close_sink(o->sink);
         o->sink = NULL;
-        let_go(o);
+        et_choice_let_go(&o->choice);
     }
     close_idle(o);
 
