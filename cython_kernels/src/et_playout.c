@@ -56,7 +56,14 @@ static bool stalled(et_playout *o)
     int64_t delay, now = et_now_ns();
     if (now - o->progress_ns < (int64_t)s->stall_ms * 1000000)
         return false;
-    if (s->ops->delay(s, &delay) == 0 && o->accepted - delay != o->last_heard) {
+    int err = s->ops->delay(s, &delay);
+    if (err == ET_SINK_XRUN) {
+        /* All was heard after all: the next step starts it again. */
+        o->running = false;
+        o->progress_ns = now;
+        return false;
+    }
+    if (err == 0 && o->accepted - delay != o->last_heard) {
         o->last_heard = o->accepted - delay;
         o->progress_ns = now;
         return false;
