@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PREFILL_ROWS = 32 };
+
 /* IEEE half to float for finite values: move exponent and mantissa, then rescale, which also normalises. */
 static inline float half_to_float(uint16_t h)
 {
@@ -124,6 +126,18 @@ static int predict_frame(et_generator *g, const et_segment *seg, int16_t *codes,
     return ET_OK;
 }
 
+/* In pieces, so that an abort does not wait for the whole of a long prompt. */
+static int prefill(et_generator *g, const et_segment *seg)
+{
+    int err = g->talker->reset(g->talker);
+    for (int at = 0; !err && at < seg->n_prompt; at += PREFILL_ROWS) {
+        int n = seg->n_prompt - at < PREFILL_ROWS ? seg->n_prompt - at : PREFILL_ROWS;
+        if (!(err = alive(g, seg->generation)))
+            err = g->talker->feed(g->talker, seg->prompt + (size_t)at * g->talker->hidden, n);
+    }
+    return err;
+}
+
 static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *codes, int max_codes)
 {
     const int groups = g->predictor->groups, hidden = g->talker->hidden;
@@ -135,7 +149,7 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
     et_sampler_restart(&g->fine, seg->seed, 2 * seg->stream + 1);
 
     int64_t t0 = et_now_ns();
-    if ((err = g->talker->reset(g->talker)) || (err = g->talker->feed(g->talker, seg->prompt, seg->n_prompt)))
+    if ((err = prefill(g, seg)))
         return err;
     r->prefill_ns = et_now_ns() - t0;
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import os
 import threading
 import time
 
+import numpy as np
 import pytest
 from engine_rig import SPF, Rig, drive, expected_pcm, with_config
 
@@ -370,3 +372,22 @@ def test_slower_than_real_time_starts_late_instead_of_running_dry() -> None:
         assert rig.engine.stats()["rate"] > 1.15
 
     drive(test, parts=parts, sink=sink)
+
+
+def test_abort_does_not_wait_for_a_long_prompt() -> None:
+    class LongPrompt(FakeParts):
+        def segment(self, text, options):  # type: ignore[no-untyped-def]
+            segment = FakeParts.segment(self, text, options)
+            return dataclasses.replace(segment, prompt=np.zeros((640, self.hidden), np.float32))
+
+    async def test(rig: Rig) -> None:
+        utterance = rig.say()
+        await asyncio.sleep(0.2)
+        rig.engine.abort(utterance, "a")
+        await rig.ended(utterance)
+        t0 = time.monotonic()
+        await rig.engine.stop()
+        # The whole prompt takes 20 calls of 100 ms; the generator leaves after the one it is in.
+        assert time.monotonic() - t0 < 1.0
+
+    drive(test, parts=LongPrompt(step_us=100_000))
