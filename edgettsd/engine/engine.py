@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 # The playout thread reports silence within milliseconds; without a report the utterance ends anyway after this.
 SILENCE_TIMEOUT = 2.0
+# A reader that takes nothing for so long has hung; the next utterance must not wait for it for ever.
+STALL_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -278,7 +280,13 @@ class Engine:
             self._config.engine.max_seconds,
         )
         if job.request.fd is not None:
-            job.sink = FdSink(job.request.fd, format=job.request.format, rate=info.sample_rate, close_fd=True)
+            job.sink = FdSink(
+                job.request.fd,
+                format=job.request.format,
+                rate=info.sample_rate,
+                close_fd=True,
+                stall_ms=int(STALL_SECONDS * 1000),
+            )
         pipeline.playout.set_sink(job.sink or pipeline.sink)
         job.begun = time.monotonic()
         job.work = Work(
