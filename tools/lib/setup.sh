@@ -50,6 +50,7 @@ g++|_has_command g++|building llama.cpp
 cmake|_has_command cmake|building llama.cpp
 ninja-build|_has_command ninja|building llama.cpp
 pkg-config|_has_command pkg-config|finding libraries
+patchelf|_has_command patchelf|installing the compiled modules
 libasound2-dev|_has_library alsa|playing through ALSA
 libsoxr-dev|_has_library soxr|converting sample rates
 dbus-daemon|_has_command dbus-daemon|the private message bus
