@@ -1,0 +1,34 @@
+"""Putting the calling thread where the plan wants it, and giving it a name that ps shows."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+# The kernel keeps 15 bytes.
+NAME_BYTES = 15
+
+
+def name_thread(name: str) -> None:
+    """Name the calling thread; threads that it starts from then on inherit it. ValueError: too long."""
+    if len(name.encode()) > NAME_BYTES:
+        raise ValueError(f"thread name {name!r}: at most {NAME_BYTES} bytes")
+    try:
+        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(name, encoding="utf-8")
+    except OSError as error:
+        # Without /proc there is no ps either.
+        log.debug("cannot name thread %s: %s", name, error)
+
+
+def pin_thread(cpus: Sequence[int]) -> None:
+    """Keep the calling thread, and those that it starts from then on, on `cpus`; raises ValueError."""
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:
+        allowed = sorted(os.sched_getaffinity(0))
+        raise ValueError(f"CPUs {list(cpus)}: {error.strerror}; allowed here are {allowed}") from error
