@@ -29,10 +29,10 @@ def slots(phones: Sequence[str], seconds: Sequence[float]) -> list[int]:
     """The phone id of every 40 ms slot of a sentence.
 
     `phones` are names of PHONES, `seconds` their lengths. Gaps (SP) inside the sentence below 65 ms are
-    halved between their neighbours first. Then the boundaries move to the slot grid, with the least squared shift,
-    such that every phone has a slot or more; the length of the whole is off by half a slot at most, unless
-    there are more phones than slots: then each has exactly one. Raises ValueError for an unknown phone, for
-    lists of different lengths, and for a length that is not within 0 to 10 s.
+    halved between their neighbours first. Then the boundaries move to the slot grid, with the least squared
+    shift, such that every phone has a slot or more; the length of the whole is off by half a slot at most,
+    unless there are more phones than slots: then each has exactly one. Raises ValueError for an unknown
+    phone, for lists of different lengths, and for a length that is not within 0 to 10 s.
     """
     if len(phones) != len(seconds):
         raise ValueError(f"{len(phones)} phones but {len(seconds)} lengths; one length a phone is needed")

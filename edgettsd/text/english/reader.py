@@ -1,0 +1,439 @@
+"""From written English to what is said: words, spelled letters and pauses.
+
+One pass over the text with patterns that are tried where they can begin; every pattern is anchored, its
+repetitions are bounded or of one class, and what matched is never looked at again, so time is linear.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+from edgettsd.text.english import numbers, tables
+from edgettsd.text.english.phones import FUNCTION_WORDS
+from edgettsd.text.english.quantities import QUANTITIES, Handler
+from edgettsd.text.english.scan import Known, Scan, letters, words_of
+
+# What NFKC would make unreadable is replaced before it.
+_BEFORE = str.maketrans(
+    {
+        "²": "^2", "³": "^3", "¹": "^1", "½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3",
+        "⅛": " 1/8", "⅜": " 3/8", "⅝": " 5/8", "⅞": " 7/8", "…": ",", "℃": "°C", "℉": "°F",
+        "№": "#", "º": "°",
+        "’": "'", "‘": "'", "ʼ": "'", "´": "'", "`": "'", "′": "'", "“": '"', "”": '"', "„": '"', "«": '"',
+        "»": '"', "−": "-", "‐": "-", "‑": "-", "‒": "–", "―": "—", "⁄": "/", "∕": "/", "™": " ", "©": " ",
+        "®": " ", "\u2028": "\n", "\u2029": "\n",
+    }
+)  # fmt: skip
+_KEPT = frozenset(tables.SYMBOLS) | frozenset(tables.MARKS) | frozenset("₹₩₽¢Ω")
+
+_SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*")
+_ADDRESS = re.compile(
+    r"(?:[A-Za-z][A-Za-z0-9+.-]{0,15}://|www\.|[A-Za-z0-9._%+-]{1,64}@(?=[A-Za-z0-9]))[^\s<>\"]+"
+)
+_DOMAIN = re.compile(
+    r"(?:[A-Za-z0-9-]{1,63}\.){1,8}(?:com|org|net|io|dev|edu|gov|co|uk|de|fr|eu|info|me|app|local)"
+    r"(?![A-Za-z0-9])(?:/[^\s<>\"]*)?"
+)
+_PATH = re.compile(r"~?(?:/[A-Za-z0-9._-]+)+/?")
+_FILE = re.compile(
+    r"[A-Za-z0-9_-]{1,64}\.(?:txt|pdf|png|jpe?g|mp3|mp4|wav|py|c|h|sh|json|toml|xml|html?|log|zip|conf|service"
+    r"|gz|csv|md|so|cfg|ini|yaml|yml|deb|img|iso|bin)(?![A-Za-z0-9])"
+)
+_PLAIN = re.compile(r"[A-Za-z]+(?:[-/.][A-Za-z]+)?[/.]?")
+_DOTTED = re.compile(r"(?:[A-Za-z]\.){2,12}(?:[A-Za-z](?![A-Za-z']))?")
+_MIXED = re.compile(r"[A-Za-z]{1,12}-?[0-9]{1,8}(?:[A-Za-z]{1,3}(?![A-Za-z]))?(?![A-Za-z0-9])")
+_VERSION = re.compile(r"[vV]\.? ?([0-9]+(?:\.[0-9]+)*)(?![A-Za-z0-9])")
+_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+_ROMAN = re.compile(r"[IVXLCDM]+(?![A-Za-z'])")
+_SIGNS = re.compile(r"([^A-Za-z0-9_\s])\1*")
+_REPEATED_STOP = re.compile(r"[.]{2,}")
+_HEX = re.compile(r"0[xX]([0-9A-Fa-f]{1,16})(?![A-Za-z0-9])")
+_RUN = re.compile(r"[A-Za-z0-9_]+")
+_CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{3}|[aeiou]{3}")
+_HARD_START = re.compile(r"[bcdfghjklmnpqrstvwxz]{2}")
+_EASY_STARTS = frozenset(
+    "bl br ch cl cr dr fl fr gl gr kl kn kr ph pl pr qu sc sh sk sl sm sn sp st sw th tr tw wh wr".split()
+)
+_INITIAL_STOP = re.compile(r"\. ?[A-Z]")
+_TOUCHED = re.compile(r"[A-Za-z0-9]|'[A-Za-z]")
+
+
+def clean(text: str) -> str:
+    """`text` in ASCII letters and the few signs that are read.
+
+    Compatibility forms are resolved, accents dropped, Greek and Cyrillic spelled in Latin letters. Emoji,
+    control characters and letters of other scripts become spaces or nothing. Never raises.
+    """
+    if text.isascii():
+        return text
+    # Half a surrogate pair has no normal form.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = unicodedata.normalize("NFKC", text.translate(_BEFORE)).replace("\u03bc", "µ").replace("Ω", "Ω")
+    kept = {c: c if c.isascii() or c in _KEPT else _replacement(c) for c in set(text)}
+    out: list[str] = []
+    for index, c in enumerate(text):
+        if c.lower() in tables.GREEK and c != "Ω" and _alone(text, index):
+            out.append(f" {tables.GREEK[c.lower()]} ")
+        else:
+            out.append(kept[c])
+    return "".join(out)
+
+
+def _alone(text: str, index: int) -> bool:
+    """Whether no other letter touches the one at `index`."""
+    return not text[max(0, index - 1) : index].isalpha() and not text[index + 1 : index + 2].isalpha()
+
+
+def _replacement(c: str) -> str:
+    """ASCII for one character: its base letter, its digit, a spelling, a space, or nothing."""
+    category = unicodedata.category(c)
+    if category[0] == "M" or category == "Cf":
+        return ""
+    if category == "Nd":
+        return str(unicodedata.decimal(c))
+    if category[0] == "L":
+        spelling = tables.LETTERS.get(c.lower())
+        if spelling is None:
+            base = unicodedata.normalize("NFKD", c)
+            spelling = "".join(
+                b if b.isascii() else tables.LETTERS.get(b.lower(), "")
+                for b in base
+                if unicodedata.category(b)[0] == "L"
+            )
+            # A letter that cannot be read still parts the words around it.
+            return spelling or " "
+        return spelling.upper() if c.isupper() and len(spelling) == 1 else spelling
+    return " "
+
+
+def read(text: str, known: Known = lambda word: False) -> list[str]:
+    """What is said, in order: lower-case words (a-z and apostrophes), letters ("b."), and marks , ; : . ! ?
+
+    `known` tells whether a lower-case word is in the dictionary
+    it decides which capitals are acronyms. Marks
+    never come first, nor two in a row, and the last item is a mark, unless nothing is said: then the list is
+    empty. Never raises, for any text.
+    """
+    scan = Scan(clean(text), known)
+    while not scan.done:
+        for handler in _HANDLERS.get(_kind(scan.text[scan.at]), ()):
+            if handler(scan):
+                break
+        else:
+            scan.at += 1
+    return _finish(scan.out)
+
+
+def _kind(c: str) -> str:
+    if c.isspace():
+        return "space"
+    if "0" <= c <= "9":
+        return "digit"
+    if "a" <= c <= "z" or "A" <= c <= "Z":
+        return "letter"
+    return "sign"
+
+
+_STRENGTH = {mark: rank for rank, mark in enumerate(",:;.!?")}
+
+
+def _finish(items: list[str]) -> list[str]:
+    """Without marks at the start and runs of marks; a run becomes its strongest mark."""
+    out: list[str] = []
+    for item in items:
+        if item not in _STRENGTH:
+            out.append(item)
+        elif out and out[-1] in _STRENGTH:
+            out[-1] = max(out[-1], item, key=_STRENGTH.__getitem__)
+        elif out:
+            out.append(item)
+    if out and out[-1] not in ".!?":
+        if out[-1] in _STRENGTH:
+            out[-1] = "."
+        else:
+            out.append(".")
+    return out
+
+
+def _space(scan: Scan) -> bool:
+    match = scan.take(_SPACE)
+    if match and match[0].count("\n") > 1 and scan.out:
+        scan.say(";")
+    return True
+
+
+def _address(scan: Scan) -> bool:
+    """URLs, e-mail addresses, host names, and names of files."""
+    if scan.before.isalnum():
+        return False
+    match = scan.look(_ADDRESS) or scan.look(_DOMAIN) or scan.look(_PATH) or scan.look(_FILE)
+    if match is None or (scan.text[scan.at] == "/" and match[0].count("/") < 2 and len(match[0]) < 4):
+        return False
+    address = match[0].rstrip(".,;:!?)]}'\"")
+    scan.at += len(address)
+    body = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]{0,15}://", "", address).removeprefix("www.").rstrip("/")
+    for part in re.finditer(r"[A-Za-z]+|[0-9]+|.", body):
+        piece = part[0]
+        if piece.isdecimal():
+            scan.say(*numbers.pairs(piece))
+        elif piece.isalpha():
+            _address_word(scan, piece)
+        elif piece in tables.ADDRESS_SYMBOLS:
+            scan.say(*tables.ADDRESS_SYMBOLS[piece].split())
+    return True
+
+
+def _address_word(scan: Scan, word: str) -> None:
+    low = word.lower()
+    if low in ("com", "org", "net", "dev", "info", "app", "local", "gov") or (
+        len(low) > 2 and scan.known(low)
+    ):
+        scan.say(low)
+    elif len(low) <= 2 or (len(low) <= 4 and not _pronounceable(low)):
+        scan.say(*letters(low))
+    else:
+        scan.say(*words_of(low))
+
+
+def _abbreviation(scan: Scan) -> bool:
+    """Abbreviations with and without a full stop, and dotted letters."""
+    if scan.before.isalnum():
+        return False
+    match = scan.look(_PLAIN)
+    assert match is not None
+    token = match[0]
+    word = scan.look(_WORD)
+    for form in (token, token.rstrip("./"), word[0] if word else ""):
+        end = scan.at + len(form)
+        if form in tables.PLAIN and not _TOUCHED.match(scan.text, end):
+            # "Mr." has its stop with it, and so has "etc." inside a sentence.
+            dot = scan.text[end : end + 1] == "." and scan.text[end + 1 : end + 3].strip() != ""
+            return scan.skip(end + dot, tables.PLAIN[form].split())
+    if token.endswith(".") and _stopped(scan, token[:-1].lower()):
+        return True
+    return _dotted(scan)
+
+
+def _stopped(scan: Scan, low: str) -> bool:
+    """A word with a full stop that is an abbreviation here."""
+    end = scan.at + len(low) + 1
+    after = scan.text[end : end + 2].lstrip(" ")
+    if low == "st":
+        # Behind a name it is a street, before one a saint.
+        name = after[:1].isupper() and (not scan.capital_before or scan.last in FUNCTION_WORDS)
+        return scan.skip(end, ["saint" if name else "street"], stop=not name and not after)
+    if low == "no":
+        return after[:1].isdecimal() and scan.skip(end, ["number"])
+    expansion = tables.DOTTED.get(low)
+    if expansion is None:
+        return False
+    if low in tables.NUMBERED and not after[:1].isdecimal():
+        return False
+    if low in tables.WORDS_TOO and not (after[:1].isupper() or after[:1].isdecimal() or after[:1] in ",;:)"):
+        return False
+    # At the very end, or before a capital that cannot be a name's, the stop also ends the sentence.
+    return scan.skip(end, expansion.split(), stop=not scan.text[end : end + 2].strip())
+
+
+def _dotted(scan: Scan) -> bool:
+    match = scan.look(_DOTTED)
+    if match is None or scan.before.isalnum():
+        return False
+    token = match[0]
+    low = token.lower().rstrip(".")
+    if low in tables.DOTTED:
+        return scan.skip(scan.at + len(token), tables.DOTTED[low].split())
+    end = scan.at + len(token)
+    stop = token.endswith(".") and not scan.text[end : end + 2].strip()
+    return scan.skip(end, letters(token.replace(".", "")), stop=stop)
+
+
+def _numbered_name(scan: Scan) -> bool:
+    """Versions (v1.2) and names of letters and digits (MP3, A4, H.264 without its dot, ISO-9001)."""
+    if scan.before.isalnum():
+        return False
+    match = scan.look(_VERSION)
+    if match:
+        parts = match[1].split(".")
+        words = numbers.cardinal(parts[0])
+        for part in parts[1:]:
+            words += ["point", *numbers.pairs(part)]
+        return scan.skip(match.end(), ["version", *words])
+    match = scan.look(_MIXED)
+    if match is None:
+        return False
+    for part in re.finditer(r"[A-Za-z]+|[0-9]+", match[0]):
+        if part[0].isdecimal():
+            scan.say(*numbers.pairs(part[0]))
+        else:
+            _word_or_letters(scan, part[0], short=2)
+    scan.at = match.end()
+    return True
+
+
+def _roman_numeral(scan: Scan) -> bool:
+    match = scan.look(_ROMAN)
+    if match is None or scan.before.isalnum() or not scan.out:
+        return False
+    value = numbers.roman(match[0])
+    previous = scan.out[-1]
+    if value is None or value > 200 or not scan.capital_before:
+        return False
+    if previous in tables.RULERS and (len(match[0]) > 1 or match[0] in "VX"):
+        return scan.skip(match.end(), ["the", *numbers.ordinal(str(value))])
+    if previous in tables.COUNTED:
+        return scan.skip(match.end(), numbers.cardinal(str(value)))
+    return False
+
+
+def _word(scan: Scan) -> bool:
+    """A word; capitals that are no word are spelled, inner capitals part it."""
+    match = scan.take(_WORD)
+    assert match is not None
+    token = match[0]
+    scan.name_before = scan.capital_before
+    scan.capital_before = token[0].isupper()
+    if len(token) > 1:
+        scan.initial = False
+    stem, quote, tail = token.partition("'")
+    if stem.isupper() and len(stem) > 1:
+        _acronym(scan, stem, quote + tail)
+    elif _is_camel(token):
+        for part in _CAMEL.finditer(token):
+            _word_or_letters(scan, part[0], short=1)
+    elif len(token) == 1 and token not in "aAI":
+        scan.say(*letters(token))
+        _initial(scan, token)
+    elif token == "A" and scan.out and scan.out[-1] not in ",;:.!?":
+        # A capital inside a sentence is the letter: "plan A".
+        scan.say("a.")
+    else:
+        scan.say(token.lower())
+    return True
+
+
+def _initial(scan: Scan, token: str) -> None:
+    """The stop behind an initial ("J. R. R. Tolkien", "George W. Bush") is no pause."""
+    first = len(scan.out) == 1 or scan.out[-2] in ".!?," or scan.initial or scan.name_before
+    scan.initial = bool(token.isupper() and first and _INITIAL_STOP.match(scan.text, scan.at))
+    if scan.initial:
+        scan.at += 1
+
+
+def _is_camel(token: str) -> bool:
+    inner = token[1:]
+    return "'" not in token and not token.islower() and not inner.islower() and not token.isupper()
+
+
+def _word_or_letters(scan: Scan, part: str, short: int) -> None:
+    if len(part) <= short or (part.isupper() and not scan.known(part.lower())) or part in tables.SPELLED:
+        scan.say(*letters(part))
+    else:
+        scan.say(part.lower())
+
+
+def _acronym(scan: Scan, stem: str, tail: str) -> None:
+    low, tail = stem.lower(), tail.lower()
+    said = stem in tables.SAID or (scan.shouting and stem in tables.WORDS_IN_CAPITALS)
+    if not said and stem not in tables.SPELLED:
+        said = scan.known(low) and (_vowel(low) or scan.shouting)
+        said = said or ((len(stem) >= 4 or scan.shouting) and _pronounceable(low))
+    if said:
+        scan.say(low + tail)
+        return
+    scan.say(*letters(low))
+    if tail in ("'s", "s"):
+        scan.out[-1] += "'s"
+    elif tail:
+        scan.say(*words_of(tail))
+
+
+def _vowel(word: str) -> bool:
+    return any(c in "aeiouy" for c in word)
+
+
+def _pronounceable(word: str) -> bool:
+    """Whether an unknown word looks like one that can be said."""
+    hard = _HARD_START.match(word)
+    return (
+        _vowel(word)
+        and not _CONSONANTS.search(word)
+        and (hard is None or hard[0] in _EASY_STARTS)
+        and sum(c in "aeiouy" for c in word) * 4 >= len(word)
+    )
+
+
+def _hex(scan: Scan) -> bool:
+    match = scan.look(_HEX)
+    if match is None:
+        return False
+    said = [w for c in match[1].lower() for w in (numbers.spelled(c) if c.isdecimal() else letters(c))]
+    return scan.skip(match.end(), ["zero", "x.", *said])
+
+
+def _unreadable_run(scan: Scan) -> bool:
+    """Digits and letters that nothing explained: letters in pieces, digits one by one."""
+    match = scan.take(_RUN)
+    assert match is not None
+    for part in re.finditer(r"[A-Za-z]+|[0-9]+", match[0]):
+        if part[0].isdecimal():
+            scan.say(*(numbers.pairs(part[0]) if len(part[0]) < 4 else numbers.spelled(part[0])))
+        else:
+            _word_or_letters(scan, part[0], short=2)
+    return True
+
+
+def _sign(scan: Scan) -> bool:
+    """Punctuation and symbols."""
+    match = scan.look(_REPEATED_STOP) or scan.look(_SIGNS)
+    if match is None:
+        scan.at += 1
+        return True
+    c, behind = match[0][0], scan.text[match.end() : match.end() + 1]
+    before = scan.before
+    scan.at = match.end()
+    if len(match[0]) > 1 and c not in ".!?&=<>":
+        # Rules and rows of signs say nothing but part what is around them.
+        scan.say(",")
+    elif c == ".":
+        goes_on = len(match[0]) > 1 and scan.text[scan.at : scan.at + 2].strip()[:1].islower()
+        scan.say("," if goes_on else ".")
+    elif c in "-–—":
+        if (before.isspace() or not before) or (behind.isspace() or not behind) or c == "—":
+            scan.say(",")
+    elif c == "/":
+        if before.isalnum() and behind.isalnum():
+            scan.say("slash")
+    elif c == "#":
+        if behind.isdecimal():
+            scan.say("number")
+        elif behind.isalpha():
+            scan.say("hashtag")
+    elif c == "^":
+        if behind in tables.POWERS and not scan.text[scan.at + 1 : scan.at + 2].isdecimal():
+            scan.skip(scan.at + 1, [tables.POWERS[behind]])
+    elif c == "'":
+        _leading_apostrophe(scan)
+    elif c in tables.MARKS:
+        scan.say(*filter(None, [tables.MARKS[c]]))
+    elif c in tables.SYMBOLS:
+        scan.say(*tables.SYMBOLS[c].split())
+    return True
+
+
+def _leading_apostrophe(scan: Scan) -> None:
+    """Words that begin with an apostrophe: 'em, 'til, 'tis."""
+    match = scan.look(_WORD)
+    if match and match[0].lower() in ("em", "til", "tis", "twas", "cause", "bout", "round"):
+        scan.skip(match.end(), ["'" + match[0].lower()])
+
+
+_HANDLERS: dict[str, tuple[Handler | Callable[[Scan], bool], ...]] = {
+    "space": (_space,),
+    "digit": (_address, _hex, *QUANTITIES, _unreadable_run),
+    "letter": (_address, *QUANTITIES[:1], _numbered_name, _abbreviation, _roman_numeral, _word),
+    "sign": (_address, *QUANTITIES, _sign),
+}
