@@ -99,19 +99,18 @@ int et_predictor_build(et_predictor_model *m, int threads, char *err, size_t err
 
     struct ggml_threadpool_params pool = ggml_threadpool_params_default(threads);
     pool.poll = 0;  /* idle workers sleep: the talker computes between two frames */
-    m->pool = ggml_threadpool_new(&pool);
-    size_t work = 0;
-    for (int group = 1; m->pool && group < s->groups; group++) {
-        et_substep *step = &m->substeps[group];
-        step->plan = ggml_graph_plan(step->graph, threads, m->pool);
-        if (step->plan.work_size > work)
-            work = step->plan.work_size;
-    }
-    m->work = aligned_alloc(64, GGML_PAD(work + 64, 64));
-    if (!m->pool || !m->work)
+    m->pool = m->cpu->threadpool_new(&pool);
+    m->backend = ggml_backend_dev_init(m->cpu->device, NULL);
+    if (!m->pool || !m->backend)
         return ET_E_MEMORY;
-    for (int group = 1; group < s->groups; group++)
-        m->substeps[group].plan.work_data = m->work;
+    m->cpu->set_n_threads(m->backend, threads);
+    m->cpu->set_threadpool(m->backend, m->pool);
+    for (int group = 1; group < s->groups; group++) {
+        et_substep *step = &m->substeps[group];
+        step->plan = ggml_backend_graph_plan_create(m->backend, step->graph);
+        if (!step->plan)
+            return ET_E_MEMORY;
+    }
     err[0] = '\0';
     return ET_OK;
 }
@@ -122,7 +121,7 @@ static int run(et_predictor_model *m, int group, const float **logits)
 {
     et_substep *step = &m->substeps[group];
     m->next_group = 0;
-    if (ggml_graph_compute(step->graph, &step->plan) != GGML_STATUS_SUCCESS)
+    if (ggml_backend_graph_plan_compute(m->backend, step->plan) != GGML_STATUS_SUCCESS)
         return ET_E_BACKEND;
     if (!et_all_finite(step->logits->data, m->shape.vocab))
         return ET_E_BACKEND;
@@ -169,10 +168,14 @@ int et_ggml_predictor_create(const char *path, int threads, et_predictor **out, 
 {
     et_gguf g;
     *out = NULL;
-    ggml_cpu_init();
+    const et_ggml_cpu *cpu = et_ggml_cpu_get(err, err_size);
+    if (!cpu)
+        return ET_E_BACKEND;
     if (et_gguf_open(&g, path, err, err_size))
         return ET_E_ARG;
     et_predictor_model *m = calloc(1, sizeof *m);
+    if (m)
+        m->cpu = cpu;
     int rc = m ? et_predictor_load(m, &g) : ET_E_MEMORY;
     et_gguf_close(&g);
     if (!m) {
@@ -207,8 +210,13 @@ void et_ggml_predictor_free(et_predictor *base)
     if (!base)
         return;
     et_predictor_model *m = base->self;
+    for (int group = 1; group < ET_MAX_GROUPS; group++)
+        if (m->substeps[group].plan)
+            ggml_backend_graph_plan_free(m->backend, m->substeps[group].plan);
+    if (m->backend)
+        ggml_backend_free(m->backend);
     if (m->pool)
-        ggml_threadpool_free(m->pool);
+        m->cpu->threadpool_free(m->pool);
     if (m->allocator)
         ggml_gallocr_free(m->allocator);
     for (int i = 0; i < m->n_buffers; i++)
@@ -217,7 +225,6 @@ void et_ggml_predictor_free(et_predictor *base)
         ggml_free(m->nodes);
     if (m->tensors)
         ggml_free(m->tensors);
-    free(m->work);
     free(m->attentions);
     free(m->floats);
     free(m);

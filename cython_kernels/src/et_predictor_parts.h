@@ -4,9 +4,9 @@
 
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
-#include <ggml-cpu.h>
 #include <ggml.h>
 
+#include "et_ggml_cpu.h"
 #include "et_gguf.h"
 #include "et_predictor.h"
 
@@ -37,7 +37,7 @@ typedef struct {
 
 typedef struct {
     struct ggml_cgraph *graph;
-    struct ggml_cplan plan;
+    ggml_backend_graph_plan_t plan;
     struct ggml_tensor *logits;
 } et_substep;
 
@@ -60,8 +60,9 @@ struct et_predictor_model {
     struct ggml_context *nodes;
     struct ggml_tensor *input;        /* [2][input_hidden] */
     ggml_gallocr_t allocator;
+    const et_ggml_cpu *cpu;
     struct ggml_threadpool *pool;
-    uint8_t *work;
+    ggml_backend_t backend;           /* of the CPU, with the pool */
     et_attention *attentions;         /* [groups - 1][layers] */
     et_substep substeps[ET_MAX_GROUPS];
     int next_group;                   /* codebook whose row next() takes */

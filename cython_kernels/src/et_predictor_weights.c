@@ -203,12 +203,10 @@ static int list_matrices(et_predictor_model *m, matrix *list, char (*names)[64])
 
 /* --- buffers ------------------------------------------------------------------------------------------- */
 
-static int list_buffer_types(ggml_backend_dev_t cpu, ggml_backend_buffer_type_t *types)
+static int list_buffer_types(const et_ggml_cpu *cpu, ggml_backend_buffer_type_t *types)
 {
     int n = 0;
-    ggml_backend_dev_get_extra_bufts_t extra = (ggml_backend_dev_get_extra_bufts_t)ggml_backend_reg_get_proc_address(
-        ggml_backend_dev_backend_reg(cpu), "ggml_backend_dev_get_extra_bufts");
-    ggml_backend_buffer_type_t *list = extra ? extra(cpu) : NULL;
+    ggml_backend_buffer_type_t *list = cpu->extra_buffer_types ? cpu->extra_buffer_types(cpu->device) : NULL;
     for (; list && *list && n < ET_PREDICTOR_MAX_BUFTS - 1; list++)
         types[n++] = *list;
     types[n++] = ggml_backend_cpu_buffer_type();
@@ -270,13 +268,8 @@ static int place(et_predictor_model *m, et_gguf *g, ggml_backend_buffer_type_t t
 
 static int place_all(et_predictor_model *m, et_gguf *g, const matrix *list, int n, int n_tensors)
 {
-    ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-    if (!cpu) {
-        et_gguf_fail(g, "ggml has no CPU device");
-        return ET_E_BACKEND;
-    }
     ggml_backend_buffer_type_t types[ET_PREDICTOR_MAX_BUFTS];
-    int n_types = list_buffer_types(cpu, types), rc = ET_OK;
+    int n_types = list_buffer_types(m->cpu, types), rc = ET_OK;
     int8_t *chosen = malloc((size_t)n_tensors);
     if (!chosen) {
         et_gguf_fail(g, "out of memory");
@@ -289,7 +282,7 @@ static int place_all(et_predictor_model *m, et_gguf *g, const matrix *list, int 
             is_matrix = *list[j].dst == t;
         chosen[i] = (int8_t)(n_types - 1);
         for (int k = n_types - 2; is_matrix && k >= 0; k--) {
-            if (fits(cpu, types[k], t))
+            if (fits(m->cpu->device, types[k], t))
                 chosen[i] = (int8_t)k;  /* the first in ggml's order wins */
         }
     }

@@ -1,6 +1,5 @@
 #include "et_talker_llama.h"
 
-#include <ggml-cpu.h>
 #include <llama.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 
 #include "et_finite.h"
+#include "et_ggml_cpu.h"
 #include "et_gguf.h"
 #include "et_log.h"
 
@@ -21,6 +21,7 @@ typedef struct {
     struct llama_model *model;
     struct llama_context *context;
     llama_memory_t memory;
+    const et_ggml_cpu *cpu;
     struct ggml_threadpool *pool;
     int n_past;
     int batch_rows;
@@ -195,7 +196,7 @@ static int open_model(et_llama *t, const et_llama_config *config, const talker_s
     cp.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;  /* slower on CPUs */
     cp.type_k = cp.type_v = kv;
     cp.embeddings = true;
-    cp.offload_kqv = false;
+    cp.offload_kqv = config->n_gpu_layers > 0;
     cp.op_offload = config->n_gpu_layers > 0;
     cp.no_perf = true;
     t->context = llama_init_from_model(t->model, cp);
@@ -206,7 +207,7 @@ static int open_model(et_llama *t, const et_llama_config *config, const talker_s
     int threads = config->threads > config->threads_batch ? config->threads : config->threads_batch;
     struct ggml_threadpool_params pool = ggml_threadpool_params_default(threads);
     pool.poll = 0;  /* idle workers sleep: the predictor computes between two steps */
-    t->pool = ggml_threadpool_new(&pool);
+    t->pool = t->cpu->threadpool_new(&pool);
     if (!t->pool)
         return -1;
     llama_attach_threadpool(t->context, t->pool, t->pool);
@@ -233,12 +234,16 @@ int et_llama_create(const et_llama_config *config, et_talker **out, char *err, s
     *out = NULL;
     if (check_file(config->path, &shape, err, err_size))
         return ET_E_ARG;
+    const et_ggml_cpu *cpu = et_ggml_cpu_get(err, err_size);
+    if (!cpu)
+        return ET_E_BACKEND;
 
     et_llama *t = calloc(1, sizeof *t);
     if (!t) {
         snprintf(err, err_size, "out of memory");
         return ET_E_MEMORY;
     }
+    t->cpu = cpu;
     for (int i = 0; i < MAX_BATCH; i++) {
         t->n_seq[i] = 1;
         t->seqs[i] = &t->seq;
@@ -293,7 +298,7 @@ void et_llama_free(et_talker *base)
     if (t->model)
         llama_model_free(t->model);
     if (t->pool)
-        ggml_threadpool_free(t->pool);
+        t->cpu->threadpool_free(t->pool);
     free(t);
 }
 
