@@ -11,13 +11,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgettsd import __version__, watchdog
+from edgettsd import __version__, messages, watchdog
 from edgettsd import config as config_file
 from edgettsd import log as logs
 from edgettsd.bus import BUS_NAME, BusError, Connection, Limits, NameTakenError, SpeechService
 from edgettsd.config import Config, ConfigError
 from edgettsd.engine._api import Engine
 from edgettsd.errors import SpeechError
+from edgettsd.hw import Plan, Profile, ProfileError, adapt, load_profile, thermal
+from edgettsd.hw.threads import name_thread, pin_thread
 from edgettsd.notify import Notifier
 
 log = logging.getLogger("edgettsd")
@@ -44,9 +46,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.error("%s", error)
         return EXIT_CONFIG
     logs.set_up(config.log.level)
+    # Not "python3" in ps; threads name themselves.
+    name_thread("edgettsd")
     notifier = Notifier()
     try:
-        return asyncio.run(_serve(config, options.engine, notifier))
+        machine = _machine(config)
+    except ProfileError as error:
+        log.error("%s", error)
+        return EXIT_CONFIG
+    try:
+        return asyncio.run(_serve(config, options.engine, notifier, machine))
     finally:
         notifier.close()
 
@@ -111,7 +120,17 @@ def _configuration(options: argparse.Namespace) -> Config:
     return config_file.load(options.config).updated(tables, "command line")
 
 
-def _make_engine(config: Config, kind: tuple[str, float]) -> Engine:
+def _machine(config: Config) -> tuple[Profile, Plan]:
+    """The hardware and what follows from it; raises ProfileError."""
+    profile = load_profile()
+    plan = adapt(profile, config)
+    log.debug("hardware: %s", profile)
+    for decision in plan.decisions:
+        log.debug("%s = %s: %s", decision.name, decision.value, decision.reason)
+    return profile, plan
+
+
+def _make_engine(config: Config, kind: tuple[str, float], plan: Plan) -> Engine:
     # Imported late: the fake engine needs no compiled kernels, and a broken build must not hide its reason.
     if kind[0] == "fake":
         from edgettsd.engine.fake import FakeEngine
@@ -119,10 +138,12 @@ def _make_engine(config: Config, kind: tuple[str, float]) -> Engine:
         return FakeEngine(config, kind[1])
     from edgettsd.engine import Engine as RealEngine
 
-    return RealEngine(config)
+    return RealEngine(config, plan=plan)
 
 
-async def _serve(config: Config, kind: tuple[str, float], notifier: Notifier) -> int:
+async def _serve(
+    config: Config, kind: tuple[str, float], notifier: Notifier, machine: tuple[Profile, Plan]
+) -> int:
     """Serve until SIGTERM, SIGINT or the loss of the bus; returns the exit status."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -136,13 +157,14 @@ async def _serve(config: Config, kind: tuple[str, float], notifier: Notifier) ->
         # Before the model is loaded: a second daemon must not cost the first one its memory.
         if await connection.owner(BUS_NAME) is not None:
             raise NameTakenError(f"{BUS_NAME} is owned by another process")
-        return await _run(config, _make_engine(config, kind), connection, notifier, stop)
+        engine = _make_engine(config, kind, machine[1])
+        return await _run(config, engine, connection, notifier, stop, machine)
     except NameTakenError as error:
         return _fail(notifier, EXIT_NAME_TAKEN, f"{error}: edgettsd runs already on this bus")
     except BusError as error:
         return _fail(notifier, EXIT_BUS, str(error))
     except SpeechError as error:
-        return _fail(notifier, EXIT_MODEL, f"{error.name}: {error}")
+        return _fail(notifier, EXIT_MODEL, f"{error.name}: {error}", messages.MODEL_REFUSED)
     except Exception as error:
         log.exception("unexpected failure")
         return _fail(notifier, EXIT_FAILED, f"failed: {type(error).__name__}: {error}")
@@ -151,12 +173,18 @@ async def _serve(config: Config, kind: tuple[str, float], notifier: Notifier) ->
 
 
 async def _run(
-    config: Config, engine: Engine, connection: Connection, notifier: Notifier, stop: asyncio.Event
+    config: Config,
+    engine: Engine,
+    connection: Connection,
+    notifier: Notifier,
+    stop: asyncio.Event,
+    machine: tuple[Profile, Plan],
 ) -> int:
     """Start the engine, serve it, stop it again. Raises BusError, SpeechError."""
     stopped = asyncio.create_task(stop.wait())
     lost = asyncio.create_task(connection.lost())
-    feeding: asyncio.Task[None] | None = None
+    background: list[asyncio.Task[None]] = []
+    profile, plan = machine
     limits = Limits(config.engine.max_text_bytes, config.engine.max_seconds)
     service = SpeechService(engine, connection, limits, __version__, config.engine.voice)
     serving = False
@@ -170,8 +198,17 @@ async def _run(
             serving = True
             await connection.acquire(BUS_NAME)
             notifier.send(READY="1", STATUS=f"Ready: {engine.model_name} at {engine.sample_rate} Hz")
-            log.info("ready: version %s, model %s, %d Hz", __version__, engine.model_name, engine.sample_rate)
-            feeding = asyncio.create_task(watchdog.feed(notifier, engine.heartbeat))
+            _place_loop(plan)
+            log.info(
+                "ready: version %s, model %s, %d Hz",
+                __version__,
+                engine.model_name,
+                engine.sample_rate,
+                extra={"message_id": messages.STARTED},
+            )
+            background.append(asyncio.create_task(watchdog.feed(notifier, engine.heartbeat)))
+            sensors = thermal.Sensors(profile.zones)
+            background.append(asyncio.create_task(thermal.watch(sensors, engine.set_speed)))
             await asyncio.wait({stopped, lost}, return_when=asyncio.FIRST_COMPLETED)
         else:
             starting.cancel()
@@ -188,15 +225,21 @@ async def _run(
             log.error("the engine did not stop within %g s", STOP_SECONDS)
         if serving and not lost.done():
             await service.close()
-        for task in filter(None, (stopped, lost, feeding)):
+        for task in (stopped, lost, *background):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
 
-def _fail(notifier: Notifier, status: int, reason: str) -> int:
+def _place_loop(plan: Plan) -> None:
+    """Keep the loop off the computing CPUs, after the engine's threads have taken their own."""
+    with contextlib.suppress(ValueError):
+        pin_thread(plan.cpus_loop)
+
+
+def _fail(notifier: Notifier, status: int, reason: str, message_id: str = "") -> int:
     """Say why the daemon ends, to the log and to systemctl status."""
-    log.error("%s", reason)
+    log.error("%s", reason, extra={"message_id": message_id} if message_id else None)
     notifier.send(STATUS=reason)
     return status
 

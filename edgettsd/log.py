@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TextIO
 
+JOURNAL_SOCKET = Path("/run/systemd/journal/socket")
 # syslog severities, as systemd's journal reads them from a <N> at the start of a line.
 _SEVERITY = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
+# A longer entry would need a memory file; the stream takes it, line by line.
+_LONGEST = 100_000
 
 
 class JournalFormatter(logging.Formatter):
@@ -17,19 +22,83 @@ class JournalFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record's lines, each with its severity."""
-        prefix = f"<{_SEVERITY.get(record.levelno, 6)}>"
+        prefix = f"<{_severity(record)}>"
         return "\n".join(prefix + line for line in super().format(record).splitlines() or [""])
+
+
+class JournalHandler(logging.StreamHandler[TextIO]):
+    """Gives each record to the journal as one entry with fields: PRIORITY, MESSAGE_ID (a record's
+    `message_id`), LOGGER and where in the code it was made.
+
+    What the journal's socket does not take goes to the stream, which the journal reads too.
+    """
+
+    def __init__(self, stream: TextIO, path: Path = JOURNAL_SOCKET) -> None:
+        super().__init__(stream)
+        self.setFormatter(JournalFormatter("%(name)s: %(message)s"))
+        self._entry = logging.Formatter("%(name)s: %(message)s")
+        self._path = str(path)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self._socket.setblocking(False)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send the record."""
+        try:
+            data = journal_entry(record, self._entry.format(record))
+            if len(data) <= _LONGEST:
+                self._socket.sendto(data, self._path)
+                return
+        except OSError:
+            # Full, or gone for a restart: the loop must not wait for it.
+            pass
+        except Exception:
+            self.handleError(record)
+            return
+        super().emit(record)
+
+    def close(self) -> None:
+        """Close the socket; idempotent."""
+        self._socket.close()
+        super().close()
+
+
+def journal_entry(record: logging.LogRecord, text: str) -> bytes:
+    """A datagram of the journal's native protocol; values with line breaks are given with their length."""
+    fields = {
+        "MESSAGE": text,
+        "PRIORITY": str(_severity(record)),
+        "SYSLOG_IDENTIFIER": "edgettsd",
+        "LOGGER": record.name,
+        "CODE_FILE": record.pathname,
+        "CODE_LINE": str(record.lineno),
+        "CODE_FUNC": record.funcName or "",
+    }
+    if message_id := getattr(record, "message_id", ""):
+        fields["MESSAGE_ID"] = message_id
+    parts = []
+    for name, value in fields.items():
+        data = value.encode("utf-8", "replace")
+        if b"\n" in data:
+            parts.append(name.encode() + b"\n" + len(data).to_bytes(8, "little") + data + b"\n")
+        else:
+            parts.append(name.encode() + b"=" + data + b"\n")
+    return b"".join(parts)
 
 
 def set_up(level: str, stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> None:
     """Log records of `level` ("debug" to "error") and above to `stream` (stderr by default)."""
     stream = stream or sys.stderr
-    handler = logging.StreamHandler(stream)
+    handler: logging.StreamHandler[TextIO]
     if _is_journal(stream, environment.get("JOURNAL_STREAM", "")):
-        handler.setFormatter(JournalFormatter("%(name)s: %(message)s"))
+        handler = JournalHandler(stream)
     else:
+        handler = logging.StreamHandler(stream)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def _severity(record: logging.LogRecord) -> int:
+    return _SEVERITY.get(record.levelno, 6)
 
 
 def _is_journal(stream: TextIO, journal_stream: str) -> bool:

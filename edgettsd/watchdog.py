@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from edgettsd import messages
 from edgettsd.notify import Notifier
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,9 @@ async def feed(notifier: Notifier, alive: Callable[[], bool]) -> None:
         if is_alive:
             notifier.send(WATCHDOG="1")
         elif was_alive:
-            log.error("the engine makes no progress; the watchdog is not fed any more")
+            log.error(
+                "the engine makes no progress; the watchdog is not fed any more",
+                extra={"message_id": messages.STALLED},
+            )
         was_alive = is_alive
         await asyncio.sleep(notifier.watchdog_seconds / 2)

@@ -19,6 +19,7 @@ from edgettsd.config import Config
 from edgettsd.engine._api import SpeakOptions, Voice
 from edgettsd.engine.parts import ModelInfo, Segment
 from edgettsd.errors import InvalidOptionError
+from edgettsd.hw import adapt, load_profile
 from edgettsd.models.qwen3_tts.prompt import PromptBuilder
 from edgettsd.models.qwen3_tts.sampling import Sampling
 from edgettsd.models.qwen3_tts.tokenizer import TextTokenizer
@@ -82,12 +83,12 @@ class BundleParts:
         return LlamaTalker(
             self._bundle.files["talker.gguf"],
             max_context=min(talker.max_context, self._config.engine.context),
-            threads=self._config.engine.threads_generator or default_threads()[0],
+            threads=self._threads("threads_generator"),
         )
 
     def predictor(self) -> PredictorHandle:
         """The code predictor; it shares the talker's thread."""
-        threads = self._config.engine.threads_generator or default_threads()[0]
+        threads = self._threads("threads_generator")
         return GgmlPredictor(self._bundle.files["predictor.gguf"], threads=threads)
 
     def decoder(self) -> DecoderHandle:
@@ -99,7 +100,7 @@ class BundleParts:
             groups=manifest.code_groups,
             samples_per_frame=manifest.samples_per_frame,
             chunks=manifest.decoder.chunks,
-            threads=self._config.engine.threads_decoder or default_threads()[1],
+            threads=self._threads("threads_decoder"),
             entries=manifest.predictor.vocab,
             cache_path=cache / "decoder" if cache is not None else None,
             digest=digest,
@@ -130,6 +131,11 @@ class BundleParts:
         self._tables = []
         self._embeddings.close()
 
+    def _threads(self, name: str) -> int:
+        """Threads of a stage: what is configured, or suits this machine."""
+        configured = getattr(self._config.engine, name)
+        return int(configured or getattr(adapt(load_profile(), self._config), name))
+
     def _voice(self, options: SpeakOptions) -> str | None:
         """Name of the voice to use, None for a model without voices."""
         name = options.voice or self._config.engine.voice
@@ -147,16 +153,6 @@ class BundleParts:
             top_p=options.top_p,
             repetition_penalty=options.repetition_penalty,
         )
-
-
-def default_threads() -> tuple[int, int]:
-    """Threads of the generator and of the decoder when the configuration names none.
-
-    Both work at the same time; more compute threads than CPUs cost far more than they bring.
-    """
-    cpus = len(os.sched_getaffinity(0))
-    decoder = min(4, max(1, cpus // 2))
-    return min(4, max(1, cpus - decoder)), decoder
 
 
 def cache_folder() -> Path | None:

@@ -21,6 +21,7 @@ from typing import Any
 from cython_kernels.playout import FdSink
 
 from cython_kernels.pipe import SinkHandle
+from edgettsd import messages
 from edgettsd.audio import open_sink
 from edgettsd.config import Config
 from edgettsd.engine._api import OnChanged, OnFinished, OnStarted, Reason, Request, State, Voice
@@ -28,6 +29,7 @@ from edgettsd.engine.parts import Parts
 from edgettsd.engine.pipeline import Pipeline, Work
 from edgettsd.engine.queue import Entry, UtteranceQueue
 from edgettsd.errors import ModelInvalidError, NotReadyError, SpeechError
+from edgettsd.hw import Plan, adapt, load_profile
 
 log = logging.getLogger(__name__)
 
@@ -69,12 +71,14 @@ class Engine:
         self,
         config: Config,
         *,
+        plan: Plan | None = None,
         load: Callable[[Config], Parts] = load_bundle_parts,
         sink: SinkHandle | None = None,
     ) -> None:
         self.on_started: OnStarted = lambda utterance, info: None
         self.on_finished: OnFinished = lambda utterance, reason, stats: None
         self.on_changed: OnChanged = lambda: None
+        self._plan = plan
         self._config = config
         self._load = load
         self._given_sink = sink
@@ -145,11 +149,14 @@ class Engine:
         self.on_changed()
 
     def _start_pipeline(self) -> None:
-        parts = self._load(self._config)
+        plan = self._plan or adapt(load_profile(), self._config)
+        config = plan.applied(self._config)
+        parts = self._load(config)
         sink = self._given_sink
         if sink is None:
             sink = open_sink(self._config.audio, parts.info.sample_rate)
-        pipeline = Pipeline(self._config, parts, sink, self._generated)
+        pipeline = Pipeline(config, parts, sink, self._generated)
+        pipeline.stall_seconds = plan.stall_seconds
         pipeline.start()
         self._parts, self._pipeline = parts, pipeline
 
@@ -229,6 +236,11 @@ class Engine:
         if self._pipeline is not None:
             self._pipeline.pipe.set_paused(False)
         self._next()
+    def set_speed(self, speed: float) -> None:
+        """The CPUs run at this share of their full clock; see Pipeline.set_speed."""
+        if self._pipeline is not None:
+            self._pipeline.set_speed(speed)
+
         self.on_changed()
 
     def heartbeat(self) -> bool:

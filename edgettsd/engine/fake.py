@@ -194,6 +194,9 @@ class FakeEngine:
         self._next()
         self.on_changed()
 
+    def set_speed(self, speed: float) -> None:
+        """Nothing here depends on the CPUs."""
+
     def heartbeat(self) -> bool:
         """False once a text said "fake:stall"."""
         return not self._stalled

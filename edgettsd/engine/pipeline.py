@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import queue
 import threading
@@ -25,12 +26,15 @@ from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request
 from edgettsd.engine.parts import Parts, Segment
 from edgettsd.engine.plan import Sentence, sentences
+from edgettsd.hw.threads import name_thread, pin_thread
 
 log = logging.getLogger(__name__)
 
 # A thread that shows no progress for this long is dead; the longest single call is a prefill on a slow board.
 STALL_SECONDS = 30.0
 RT_PRIORITY = 20
+# An utterance shorter than this gives no rate of its own.
+_MEASURED_FRAMES = 12
 
 
 @dataclass(slots=True)
@@ -65,6 +69,9 @@ class Pipeline:
         self._threads: list[threading.Thread] = []
         self._generator: Generator | None = None
         self._decode: DecodeLoop | None = None
+        self.stall_seconds = STALL_SECONDS
+        # The CPUs' clock as a share of the full one: now, and when the decode loop's rate was measured.
+        self._speed = self._measured_speed = 1.0
         self.sink = sink
         self.pipe = Pipe(
             info.groups,
@@ -86,7 +93,7 @@ class Pipeline:
         ):
             future: Future[None] = Future()
             thread = threading.Thread(
-                target=self._thread, args=(target, cpus, future), name=f"edgettsd-{name}", daemon=True
+                target=self._thread, args=(target, cpus, future), name=f"tts-{name}", daemon=True
             )
             thread.start()
             self._threads.append(thread)
@@ -123,10 +130,18 @@ class Pipeline:
             value, since = self._beats.get(name, (-1, now))
             if counters[name] != value or (name == "generator_beat" and not self._generating):
                 self._beats[name] = (counters[name], now)
-            elif now - since > STALL_SECONDS:
+            elif now - since > self.stall_seconds:
                 log.error("%s has stood still for %.0f s", name.removesuffix("_beat"), now - since)
                 return False
         return True
+
+    def set_speed(self, speed: float) -> None:
+        """The CPUs now run at this share (above 0 to 1) of their full clock.
+
+        From the next utterance on, playing starts as late as it must if frames take longer in proportion than
+        when their rate was last measured.
+        """
+        self._speed = speed
 
     def counters(self) -> dict[str, Any]:
         """Counters of the pipe and of the decoder."""
@@ -139,8 +154,10 @@ class Pipeline:
         self, target: Callable[[Future[None]], None], cpus: Sequence[int], ready: Future[None]
     ) -> None:
         try:
+            # Before the kernel is made: its workers inherit both.
+            name_thread(threading.current_thread().name)
             if cpus:
-                os.sched_setaffinity(0, cpus)
+                pin_thread(cpus)
             target(ready)
         except BaseException as error:
             if ready.done():
@@ -189,7 +206,7 @@ class Pipeline:
             return Reason.ABORTED
         prebuffer = self._config.audio.prebuffer_ms * info.sample_rate // 1000
         expected = min(sum(s.expected_frames for s in plan), work.max_frames)
-        self.pipe.set_plan(prebuffer, expected)
+        self.pipe.set_plan(max(prebuffer, self._slower_start(expected)), expected)
         self.pipe.set_gain(options.volume)
         reason, left = Reason.COMPLETED, work.max_frames
         for index, sentence in enumerate(plan):
@@ -214,10 +231,20 @@ class Pipeline:
     def _pause(self, work: Work) -> None:
         samples = self._config.engine.sentence_pause_ms * self._parts.info.sample_rate // 1000
         self.pipe.push_item(work.generation, ITEM_PAUSE, arg=samples)
+        if left <= work.max_frames - _MEASURED_FRAMES:
+            self._measured_speed = self._speed
 
     def _sentence(
         self, work: Work, index: int, sentence: Sentence, segment: Segment, left: int
     ) -> dict[str, Any]:
+    def _slower_start(self, frames: int) -> int:
+        """Samples to have ready for `frames` frames because the CPUs run slower than when last measured."""
+        slower = self._measured_speed / self._speed
+        if self._decode is None or slower <= 1:
+            return 0
+        late = frames * (self._decode.rate * slower - 1)
+        return max(0, math.ceil(late)) * self._parts.info.samples_per_frame
+
         assert self._generator is not None
         sampling = segment.sampling
         return self._generator.run(
