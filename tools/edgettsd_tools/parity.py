@@ -56,7 +56,7 @@ class Parts:
         self.tables = [self.arrays[f"codec.{group}"] for group in range(self.manifest.code_groups)]
         self.tokenizer = TextTokenizer.load(bundle.files["tokenizer.gguf"], self.manifest.tokens)
         self.sampling = Sampling.from_manifest(self.manifest.raw)
-        self.talker = LlamaTalker(bundle.files["talker.gguf"], max_context=512, threads=threads)
+        self.talker = LlamaTalker(bundle.files["talker.gguf"], max_context=1024, threads=threads)
         self.predictor = GgmlPredictor(bundle.files["predictor.gguf"], threads=threads)
         self.decoder = LiteRtDecoder(
             bundle.files["decoder.tflite"],
