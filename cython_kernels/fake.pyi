@@ -10,7 +10,8 @@ class FakeTalker(TalkerHandle):
 
     k counts the feeds since reset, the prompt being 0. From k = eos_after on the code is eos_id (-1: never),
     so an utterance has eos_after frames. codes defaults to eos_id. A feed sleeps step_us microseconds; feed
-    fail_at fails (-1: none). Methods and errors are those of LlamaTalker, but a failing feed raises
+    fail_at fails (-1: none). `script` replaces the first codes; after its end its last `period` codes are repeated
+    for ever (0: the formula goes on). Methods and errors are those of LlamaTalker, but a failing feed raises
     RuntimeError in every case.
     """
 
@@ -25,6 +26,8 @@ class FakeTalker(TalkerHandle):
         step_us: int = 0,
         fail_at: int = -1,
         max_context: int = 4096,
+        script: Sequence[int] = (),
+        period: int = 0,
     ) -> None: ...
     @property
     def hidden_size(self) -> int: ...
@@ -68,7 +71,8 @@ class FakeDecoder(DecoderHandle):
     """Decoder without a model: PCM is a ramp that depends on every code and on the frame's index since reset.
 
     sizes are the chunk sizes it takes. A frame sleeps frame_us microseconds; the call that holds frame
-    fail_at fails (-1: none). All samples are exact in 16 bits.
+    fail_at fails (-1: none). All samples are exact in 16 bits. The samples of frame n since reset are divided by
+    2**levels[n], after the end of `levels` by its last value.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class FakeDecoder(DecoderHandle):
         *,
         frame_us: int = 0,
         fail_at: int = -1,
+        levels: Sequence[int] = (),
     ) -> None: ...
     @property
     def groups(self) -> int: ...

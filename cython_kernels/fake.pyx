@@ -1,6 +1,7 @@
 """Talker, code predictor and decoder without a model: deterministic, paced and able to fail on purpose."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
 import numpy as np
@@ -28,6 +29,9 @@ cdef extern from "et_fake.h" nogil:
         int eos_id
         int step_us
         int fail_at
+        int16_t *script
+        int n_script
+        int period
     ctypedef struct et_fake_predictor:
         et_predictor base
         et_fake_tally counts
@@ -38,10 +42,13 @@ cdef extern from "et_fake.h" nogil:
         et_fake_tally counts
         int frame_us
         int fail_at
+        uint8_t *levels
+        int n_levels
     int et_fake_talker_init(et_fake_talker *t, int hidden, int vocab, int max_context)
     void et_fake_talker_free(et_fake_talker *t)
     int et_fake_predictor_init(et_fake_predictor *p, int input_hidden, int groups, int vocab)
     void et_fake_predictor_free(et_fake_predictor *p)
+    void et_fake_decoder_free(et_fake_decoder *d)
     void et_fake_decoder_init(et_fake_decoder *d, int groups, int samples_per_frame, const int *sizes, int n_sizes)
 
 
@@ -70,7 +77,9 @@ cdef dict _counts(et_fake_tally *counts, str units):
 cdef class FakeTalker(TalkerHandle):
     cdef et_fake_talker _t
 
-    def __cinit__(self, hidden, vocab, *, eos_after, eos_id, codes=None, step_us=0, fail_at=-1, max_context=4096):
+    def __cinit__(self, hidden, vocab, *, eos_after, eos_id, codes=None, step_us=0, fail_at=-1, max_context=4096,
+                  script=(), period=0):
+        cdef int i
         _bounded("vocab", vocab, 2, 1 << 20)
         if et_fake_talker_init(&self._t, _bounded("hidden", hidden, 1, 65536), vocab,
                                _bounded("max_context", max_context, 1, 1 << 30)) != ET_OK:
@@ -80,6 +89,15 @@ cdef class FakeTalker(TalkerHandle):
         self._t.codes = _bounded("codes", eos_id if codes is None else codes, 1, eos_id)
         self._t.step_us = _bounded("step_us", step_us, 0, 60000000)
         self._t.fail_at = _bounded("fail_at", fail_at, -1, 1 << 30)
+        values = list(script)
+        if values:
+            self._t.script = <int16_t *>malloc(len(values) * sizeof(int16_t))
+            if self._t.script == NULL:
+                raise MemoryError("fake talker")
+            for i in range(len(values)):
+                self._t.script[i] = _bounded("script", values[i], 0, min(vocab - 1, 32767))
+        self._t.n_script = len(values)
+        self._t.period = _bounded("period", period, 0, len(values))
         self.talker = &self._t.base
 
     def __dealloc__(self):
@@ -180,7 +198,7 @@ cdef class FakePredictor(PredictorHandle):
 cdef class FakeDecoder(DecoderHandle):
     cdef et_fake_decoder _d
 
-    def __cinit__(self, groups, samples_per_frame, sizes=(1, 4, 8), *, frame_us=0, fail_at=-1):
+    def __cinit__(self, groups, samples_per_frame, sizes=(1, 4, 8), *, frame_us=0, fail_at=-1, levels=()):
         cdef int c_sizes[8]
         cdef int i
         values = list(sizes)
@@ -192,7 +210,18 @@ cdef class FakeDecoder(DecoderHandle):
                              _bounded("samples_per_frame", samples_per_frame, 1, ET_MAX_SPF), c_sizes, len(values))
         self._d.frame_us = _bounded("frame_us", frame_us, 0, 60000000)
         self._d.fail_at = _bounded("fail_at", fail_at, -1, 1 << 30)
+        shifts = list(levels)
+        if shifts:
+            self._d.levels = <uint8_t *>malloc(len(shifts))
+            if self._d.levels == NULL:
+                raise MemoryError("fake decoder")
+            for i in range(len(shifts)):
+                self._d.levels[i] = _bounded("levels", shifts[i], 0, 100)
+        self._d.n_levels = len(shifts)
         self.decoder = &self._d.base
+
+    def __dealloc__(self):
+        et_fake_decoder_free(&self._d)
 
     @property
     def groups(self):

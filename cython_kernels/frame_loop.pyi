@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +29,12 @@ def start_frames(
 ) -> float:
     """Frames to buffer before playing so that `remaining` frames, in chunks from `index` on, leave no gap."""
 
+def quiet_runaway(frames: Iterable[npt.ArrayLike], limit: int, db: float) -> int | None:
+    """Index of the frame (samples in -1..1) at which an utterance has run away into silence; None when it has not."""
+
+def repeat_runaway(codes: Iterable[int], limit: int, longest: int) -> int | None:
+    """Index of the code at which an utterance has run away into repetition; None when it has not."""
+
 class Generator:
     """The frame loop over a talker and a code predictor. `tables[g]` [rows, hidden] are codebook g's rows."""
 
@@ -56,20 +62,34 @@ class Generator:
         seed: int = 0,
         stream: int = 0,
         collect: int = 0,
+        repeat_frames: int = 0,
+        repeat_period: int = 0,
     ) -> dict[str, Any]:
         """One segment into the pipe, without the GIL, until EOS, `max_frames`, abort or error.
 
         prompt [n, hidden] and trailing [m, hidden] float32, pad_row [hidden]. Returns frames, reason
-        ("completed", "limit", "aborted", "error"), error, nanoseconds by stage, and with `collect` the codes
-        [frames, groups] int16 of the first `collect` frames.
+        ("completed", "limit", "runaway", "aborted", "error"), error, nanoseconds by stage, and with `collect` the codes
+        [frames, groups] int16 of the first `collect` frames. It has run away (error "ok") when more than
+        `repeat_frames` codes of codebook 0 in a row are those of up to `repeat_period` (at most 64) frames
+        before, 0: never; or (error "runaway") when the decoder says so.
         """
 
 class DecodeLoop:
-    """The decoder thread: run() returns after Pipe.stop()."""
+    """The decoder thread: run() returns after Pipe.stop(). `rate` is the one expected of the first utterance."""
 
     def __init__(
-        self, pipe: Pipe, decoder: DecoderHandle, *, kind: str = "ramp", chunks: Sequence[int] = (1, 4, 8)
-    ) -> None: ...
+        self,
+        pipe: Pipe,
+        decoder: DecoderHandle,
+        *,
+        kind: str = "ramp",
+        chunks: Sequence[int] = (1, 4, 8),
+        quiet_frames: int = 0,
+        quiet_db: float = 40.0,
+        rate: float = 1.0,
+    ) -> None:
+        """An utterance ends with reason runaway when, after speech, more than `quiet_frames` frames in a row are
+        more than `quiet_db` below its loudest one; 0: never."""
     @property
     def rate(self) -> float: ...
     def counters(self) -> dict[str, int]: ...

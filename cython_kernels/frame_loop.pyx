@@ -37,12 +37,16 @@ cdef extern from "et_generate.h" nogil:
         int min_frames
         int max_frames
         int drop_frames
+        int repeat_frames
+        int repeat_period
         uint64_t seed
         uint64_t stream
     ctypedef struct et_result:
         int frames
         int reason
         int error
+        int64_t begin_ns
+        int64_t wall_ns
         int64_t prefill_ns
         int64_t talker_ns
         int64_t predictor_ns
@@ -65,10 +69,28 @@ cdef extern from "et_schedule.h" nogil:
     int et_schedule_next(const et_schedule *s, int index, double buffered, double rate)
     double et_start_frames(const et_schedule *s, int index, double remaining, double rate, double min_frames)
 
+cdef extern from "et_runaway.h" nogil:
+    enum:
+        ET_MAX_PERIOD
+    ctypedef struct et_quiet:
+        int limit
+        double ratio
+        double loudest
+        int quiet
+    ctypedef struct et_repeat:
+        pass
+    void et_quiet_init(et_quiet *q, int limit, double db)
+    void et_quiet_begin_utterance(et_quiet *q)
+    void et_quiet_begin_segment(et_quiet *q)
+    int et_quiet_frame(et_quiet *q, const float *pcm, size_t n)
+    void et_repeat_begin(et_repeat *r, int limit, int longest)
+    int et_repeat_code(et_repeat *r, int code)
+
 cdef extern from "et_decode.h" nogil:
     ctypedef struct et_decode:
         double rate
-    int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule)
+        et_quiet quiet
+    int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate)
     void et_decode_free(et_decode *d)
     void et_decode_loop(et_decode *d)
 
@@ -109,6 +131,27 @@ def start_frames(kind, chunks, int index, double remaining, double rate, double 
     cdef et_schedule s
     _schedule(&s, kind, chunks)
     return et_start_frames(&s, index, remaining, rate, min_frames)
+
+
+def quiet_runaway(frames, int limit, double db):
+    cdef et_quiet q
+    cdef const float[::1] view
+    et_quiet_init(&q, limit, db)
+    et_quiet_begin_utterance(&q)
+    for index, frame in enumerate(frames):
+        view = np.ascontiguousarray(frame, dtype=np.float32)
+        if et_quiet_frame(&q, &view[0], view.shape[0]):
+            return index
+    return None
+
+
+def repeat_runaway(codes, int limit, int longest):
+    cdef et_repeat r
+    et_repeat_begin(&r, limit, longest)
+    for index, code in enumerate(codes):
+        if et_repeat_code(&r, code):
+            return index
+    return None
 
 
 cdef et_sampling _sampling(p):
@@ -165,7 +208,7 @@ cdef class Generator:
 
     def run(self, uint32_t generation, prompt, trailing, pad_row, *, talker, predictor, int eos, banned=None,
             int min_frames=0, int max_frames=4096, int drop_frames=0, uint64_t seed=0, uint64_t stream=0,
-            int collect=0):
+            int collect=0, int repeat_frames=0, int repeat_period=0):
         cdef et_segment seg
         cdef et_result r
         cdef const float[::1] pad
@@ -192,6 +235,10 @@ cdef class Generator:
             mask = banned
             seg.banned = &mask[0]
         seg.min_frames, seg.max_frames, seg.drop_frames = min_frames, max_frames, drop_frames
+        if repeat_frames < 0 or not 0 <= repeat_period <= ET_MAX_PERIOD:
+            raise ValueError(f"repeat_frames is {repeat_frames} and repeat_period {repeat_period}: "
+                             f"allowed is 0 or more, and 0 to {ET_MAX_PERIOD}")
+        seg.repeat_frames, seg.repeat_period = repeat_frames, repeat_period
         seg.seed, seg.stream = seed, stream
         array = np.zeros((max(collect, 1), self.groups), np.int16)
         out = array
@@ -201,7 +248,8 @@ cdef class Generator:
             et_generate(&self.g, &seg, &r, codes, collect)
         result = {
             "frames": r.frames, "reason": REASON_NAMES[r.reason], "error": ERROR_NAMES[r.error],
-            "prefill_ns": r.prefill_ns, "talker_ns": r.talker_ns, "predictor_ns": r.predictor_ns,
+            "begin_ns": r.begin_ns, "wall_ns": r.wall_ns, "prefill_ns": r.prefill_ns,
+            "talker_ns": r.talker_ns, "predictor_ns": r.predictor_ns,
             "sample_ns": r.sample_ns, "wait_ns": r.wait_ns, "first_frame_ns": r.first_frame_ns,
             "substeps": r.substeps, "steps": r.steps,
         }
@@ -215,16 +263,23 @@ cdef class DecodeLoop:
     cdef object keep
     cdef bint ready
 
-    def __cinit__(self, Pipe pipe, DecoderHandle decoder, *, kind="ramp", chunks=(1, 4, 8)):
+    def __cinit__(self, Pipe pipe, DecoderHandle decoder, *, kind="ramp", chunks=(1, 4, 8), int quiet_frames=0,
+                  double quiet_db=40.0, double rate=1.0):
         cdef et_schedule s
         _schedule(&s, kind, chunks)
         self.ready = False
-        cdef int err = et_decode_init(&self.d, pipe.ptr, decoder.decoder, &s)
+        if not 0 < rate <= 1000:
+            raise ValueError(f"rate is {rate}: allowed is above 0 up to 1000")
+        cdef int err = et_decode_init(&self.d, pipe.ptr, decoder.decoder, &s, rate)
         if err:
             raise ValueError(f"decoder: {ERROR_NAMES[err]}: decoder {decoder.decoder.groups} codebooks x "
                              f"{decoder.decoder.samples_per_frame} samples, smallest chunk {decoder.decoder.sizes[0]}; "
                              f"pipe {pipe.groups} x {pipe.samples_per_frame}; chunk sizes must begin with 1")
         self.ready = True
+        if quiet_frames < 0 or not 0 < quiet_db <= 200:
+            raise ValueError(f"quiet_frames is {quiet_frames} and quiet_db {quiet_db}: "
+                             "allowed is 0 or more, and above 0 up to 200")
+        et_quiet_init(&self.d.quiet, quiet_frames, quiet_db)
         self.keep = (pipe, decoder)
 
     def __dealloc__(self):

@@ -61,11 +61,17 @@ cdef extern from "et_pipe.h" nogil:
         int64_t backpressure
     ctypedef struct et_ring:
         pass
+    ctypedef struct et_step:
+        pass
+    enum:
+        ET_STEP_PARTS
     ctypedef struct et_pipe:
         et_pipe_config config
         et_ring items
         et_ring decoder_events
         et_ring playout_events
+        et_ring generator_steps
+        et_ring decoder_steps
         int loop_fd
     et_pipe *et_pipe_create(const et_pipe_config *config, int *err)
     void et_pipe_destroy(et_pipe *p)
@@ -82,6 +88,9 @@ cdef extern from "et_pipe.h" nogil:
     void et_pipe_consume_end(et_pipe *p)
     size_t et_pipe_buffered(const et_pipe *p)
     int et_pipe_next_event(et_pipe *p, et_event *event)
+    int et_pipe_trace(et_pipe *p)
+    size_t et_ring_used(const et_ring *r)
+    size_t et_ring_read(et_ring *r, void *dst, size_t n)
     void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int reason, int64_t value)
 
 

@@ -11,6 +11,16 @@ ITEM_PAUSE: int
 ITEM_END: int
 BLOCK_PCM: int
 BLOCK_END: int
+STEP_PREFILL: int
+STEP_FRAME: int
+STEP_DECODE: int
+STEP_TALKER: int
+STEP_SAMPLE: int
+STEP_WAIT: int
+STEP_SUBSTEPS: int
+STEP_DECODER: int
+STEP_PUSH: int
+STEP_DTYPE: np.dtype[np.void]
 EVENT_NAMES: tuple[str, ...]
 REASON_NAMES: tuple[str, ...]
 ERROR_NAMES: dict[int, str]
@@ -68,6 +78,21 @@ class Pipe:
     def counters(self) -> dict[str, int]: ...
     def events(self) -> list[tuple[str, int, str, int, int]]:
         """(name, generation, reason, value, CLOCK_MONOTONIC ns) of every waiting event; resets loop_fd."""
+    def trace(self) -> None:
+        """Record every frame and chunk from now on; before the threads start. Raises MemoryError."""
+    @property
+    def tracing(self) -> bool: ...
+    @property
+    def steps_lost(self) -> int:
+        """Records that were lost because nobody called steps() for minutes."""
+    def steps(self) -> npt.NDArray[np.void]:
+        """Records since the last call, of STEP_DTYPE: the generator's, then the decoder's, each in order.
+
+        Fields: generation, kind (STEP_PREFILL, STEP_FRAME, STEP_DECODE), n (rows, sub-steps, frames), t_ns
+        (CLOCK_MONOTONIC), wall_ns, delay_ns (how long threads of this process were ready but had no CPU; -1:
+        unknown), part_ns [parts]: for a frame [STEP_TALKER], [STEP_SAMPLE], [STEP_WAIT] and [STEP_SUBSTEPS + k],
+        for a chunk [STEP_DECODER] and [STEP_PUSH].
+        """
     def push_item(
         self, generation: int, kind: int, *, codes: Sequence[int] | None = None, arg: int = 0, reason: int = 0
     ) -> str: ...

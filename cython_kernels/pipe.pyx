@@ -4,6 +4,8 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 from posix.unistd cimport read as posix_read
 
+import numpy as np
+
 cdef extern from "et_pipe_atomics.h" nogil:
     uint32_t et_pipe_generation(const et_pipe *p)
     int et_pipe_is_stopping(const et_pipe *p)
@@ -14,15 +16,22 @@ cdef extern from "et_pipe_atomics.h" nogil:
     void et_pipe_set_plan(et_pipe *p, int64_t min_start, int64_t expected_frames)
     void et_pipe_set_gain(et_pipe *p, float gain)
     uint64_t et_pipe_counter(const et_pipe *p, int which)
+    int et_pipe_is_tracing(const et_pipe *p)
+    uint64_t et_pipe_lost(const et_pipe *p)
 
 COUNTERS = ("generator_beat", "decoder_beat", "playout_beat", "frames_generated", "frames_decoded",
             "samples_out", "underruns")
 ITEM_FRAME, ITEM_SEG_BEGIN, ITEM_SEG_END, ITEM_PAUSE, ITEM_END = 1, 2, 3, 4, 5
 BLOCK_PCM, BLOCK_END = 1, 2
+STEP_PREFILL, STEP_FRAME, STEP_DECODE = 1, 2, 3
+STEP_TALKER, STEP_SAMPLE, STEP_WAIT, STEP_SUBSTEPS = 0, 1, 2, 3
+STEP_DECODER, STEP_PUSH = 0, 1
+STEP_DTYPE = np.dtype([("generation", "u4"), ("kind", "u2"), ("n", "u2"), ("t_ns", "i8"), ("wall_ns", "i8"),
+                       ("delay_ns", "i8"), ("part_ns", "i8", (ET_STEP_PARTS,))], align=True)
 EVENT_NAMES = ("", "first_chunk", "started", "finished", "dropped", "underrun", "device", "decoder")
 REASON_NAMES = ("", "completed", "aborted", "replaced", "runaway", "limit", "device", "error")
 ERROR_NAMES = {0: "ok", -1001: "argument", -1002: "memory", -1003: "context", -1004: "backend",
-               -1005: "stale", -1006: "stopped"}
+               -1005: "stale", -1006: "stopped", -1007: "runaway"}
 
 
 cdef class TalkerHandle:
@@ -132,6 +141,34 @@ cdef class Pipe:
         while et_pipe_next_event(self.ptr, &e):
             out.append((EVENT_NAMES[e.kind], e.generation, REASON_NAMES[e.reason], e.value, e.t_ns))
         return out
+
+    def trace(self):
+        if et_pipe_trace(self.ptr):
+            raise MemoryError("no memory for the step records")
+
+    @property
+    def tracing(self):
+        return bool(et_pipe_is_tracing(self.ptr))
+
+    @property
+    def steps_lost(self):
+        return et_pipe_lost(self.ptr)
+
+    def steps(self):
+        cdef unsigned char[::1] view
+        cdef et_ring *rings[2]
+        cdef size_t n
+        parts = []
+        rings[0], rings[1] = &self.ptr.generator_steps, &self.ptr.decoder_steps
+        assert STEP_DTYPE.itemsize == sizeof(et_step)
+        for i in range(2):
+            n = et_ring_used(rings[i]) if self.tracing else 0
+            array = np.zeros(n, STEP_DTYPE)
+            if n:
+                view = array.view(np.uint8)
+                et_ring_read(rings[i], &view[0], n)
+            parts.append(array)
+        return np.concatenate(parts)
 
     def push_item(self, uint32_t generation, int kind, *, codes=None, int arg=0, int reason=0):
         cdef et_item item

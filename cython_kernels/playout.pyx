@@ -43,9 +43,12 @@ cdef extern from "et_sink.h" nogil:
         int64_t xrun_at
         int64_t fail_at
         int fail_errno
+        int fail_times
         int open_errno
+        int open_fails
         int open_ms
         int drain_ms
+        int close_ms
         int keep_open_ms
         int stall_ms
     ctypedef struct et_fake_counts:
@@ -218,8 +221,8 @@ cdef class FakeSink(_Sink):
     cdef size_t kept
 
     def __init__(self, rate=24000, *, double speed=1.0, buffer=3840, capture=0, int64_t xrun_at=-1,
-                 int64_t fail_at=-1, fail_errno=19, open_errno=0, open_ms=0, drain_ms=0, keep_open_ms=-1,
-                 stall_ms=0):
+                 int64_t fail_at=-1, fail_errno=19, fail_times=0, open_errno=0, open_fails=0, open_ms=0, drain_ms=0,
+                 close_ms=0, keep_open_ms=-1, stall_ms=0):
         if self.sink != NULL:
             raise RuntimeError("FakeSink: initialised twice")
         if not 0.0 <= speed <= 1e6:
@@ -234,6 +237,9 @@ cdef class FakeSink(_Sink):
         c.fail_at = fail_at
         c.fail_errno = _within("fail_errno", fail_errno, 1, 4095)
         c.open_errno = _within("open_errno", open_errno, 0, 4095)
+        c.fail_times = _within("fail_times", fail_times, 0, 1 << 30)
+        c.open_fails = _within("open_fails", open_fails, 0, 1 << 30)
+        c.close_ms = _within("close_ms", close_ms, 0, 60000)
         c.open_ms = _within("open_ms", open_ms, 0, 60000)
         c.drain_ms = _within("drain_ms", drain_ms, 0, 60000)
         c.keep_open_ms = _within("keep_open_ms", keep_open_ms, -1, 86400000)

@@ -72,6 +72,31 @@ class EngineConfig:
         above=0,
         high=86_400,
     )
+    runaway_quiet_seconds: float = _key(
+        3.0,
+        "Near-silence after speech that ends an utterance with reason runaway, in seconds; 0: never.",
+        low=0,
+        high=60,
+    )
+    runaway_quiet_db: float = _key(
+        40.0, "How far below the utterance's loudest frame near-silence begins, in dB.", low=10, high=120
+    )
+    runaway_repeat_seconds: float = _key(
+        4.0,
+        "Repetition of the same codes that ends an utterance with reason runaway, in seconds; 0: never.",
+        low=0,
+        high=60,
+    )
+    runaway_period_seconds: float = _key(
+        2.0, "Longest pattern whose repetition is looked for, in seconds.", low=0.08, high=5
+    )
+    reader_seconds: float = _key(
+        10.0,
+        "An utterance whose reader (SynthesizeToFd) takes nothing for this long ends with reason device; "
+        "0: never.",
+        low=0,
+        high=86_400,
+    )
     buffer_seconds: float = _key(
         2.0, "Seconds of speech to generate ahead of the sound device.", low=0.2, high=60
     )
@@ -273,6 +298,10 @@ def _checked(key: dataclasses.Field[Any], value: Any) -> Any:
             raise _BadValueError("must be a finite number" + _bounds(rules))
         _check_range(rules, value, "must be")
         return float(value)
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise _BadValueError("must be true or false")
+        return value
     if type(value) is not int:
         raise _BadValueError("must be an integer" + _bounds(rules))
     _check_range(rules, value, "must be")
@@ -311,6 +340,8 @@ def _toml(key: dataclasses.Field[Any]) -> str:
         return '""'
     if isinstance(default, tuple):
         return str(list(default))
+    if isinstance(default, bool):
+        return str(default).lower()
     return f'"{default}"' if isinstance(default, str) else str(default)
 
 

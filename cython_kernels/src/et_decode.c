@@ -7,23 +7,27 @@
 /* After so many frames of an utterance its own rate counts alone. */
 static const double RATE_FRAMES = 12;
 
-int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule)
+/* Of the silence that a runaway ends in so much is still played. */
+static const int TAIL_FRAMES = 3;
+
+int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate)
 {
     memset(d, 0, sizeof *d);
-    if (et_schedule_check(schedule) || decoder->groups != pipe->config.groups ||
+    if (et_schedule_check(schedule) || !(rate > 0.0 && rate <= 1000.0) || decoder->groups != pipe->config.groups ||
         decoder->samples_per_frame != pipe->config.samples_per_frame || decoder->n_sizes < 1 ||
         decoder->sizes[0] != 1 || decoder->sizes[decoder->n_sizes - 1] > ET_MAX_CHUNK)
         return ET_E_ARG;
     d->pipe = pipe;
     d->decoder = decoder;
     d->schedule = *schedule;
-    d->rate = d->prior = 1.0;
+    d->rate = d->prior = rate;
     d->pcm = calloc((size_t)ET_MAX_CHUNK * decoder->samples_per_frame, sizeof *d->pcm);
     return d->pcm ? ET_OK : ET_E_MEMORY;
 }
 
 void et_decode_free(et_decode *d)
 {
+    et_delay_close(&d->delay);
     free(d->pcm);
     d->pcm = NULL;
 }
@@ -74,10 +78,49 @@ static void fail(et_decode *d, int err)
     et_pipe_post(d->pipe, &d->pipe->decoder_events, d->generation, ET_EV_DECODER, ET_ERROR, err);
 }
 
+/* Samples to playout; pcm NULL: silence. */
+static int push(et_decode *d, const float *pcm, size_t n)
+{
+    int err = et_pipe_push_pcm(d->pipe, d->generation, pcm, n);
+    if (!err)
+        d->pushed += (int64_t)n;
+    return err;
+}
+
+/* Look for near-silence in n frames; how many of their samples are to be played. */
+static size_t hear(et_decode *d, const float *pcm, int n)
+{
+    const int spf = d->decoder->samples_per_frame;
+    for (int i = 0; i < n; i++) {
+        if (!et_quiet_frame(&d->quiet, pcm + (size_t)i * spf, (size_t)spf))
+            continue;
+        int64_t wanted = d->pushed + (int64_t)(i + 1 - d->quiet.quiet + TAIL_FRAMES) * spf;
+        int64_t left = wanted > d->pushed ? wanted - d->pushed : 0;
+        d->ran_away = 1;
+        d->pending = 0;
+        et_pipe_run_away(d->pipe, d->generation, (uint32_t)wanted);
+        return left < (int64_t)n * spf ? (size_t)left : (size_t)n * spf;
+    }
+    return (size_t)n * spf;
+}
+
+static void keep(et_decode *d, int n, int64_t t0, int64_t t1)
+{
+    if (!et_pipe_tracing(d->pipe))
+        return;
+    et_step step = {.generation = d->generation, .kind = ET_STEP_DECODE, .n = (uint16_t)n, .t_ns = t0,
+                    .wall_ns = et_now_ns() - t0, .delay_ns = et_delay_take(&d->delay)};
+    step.part_ns[ET_STEP_DECODER] = t1 - t0;
+    step.part_ns[ET_STEP_PUSH] = step.wall_ns - (t1 - t0);
+    et_pipe_keep_step(d->pipe, &d->pipe->decoder_steps, &step);
+}
+
 /* Decode the first n pending frames, n being one of the decoder's sizes. */
 static int decode(et_decode *d, int n)
 {
     const int groups = d->decoder->groups, spf = d->decoder->samples_per_frame;
+    if (et_pipe_tracing(d->pipe))
+        et_delay_take(&d->delay);
     int64_t t0 = et_now_ns();
     int err = d->decoder->decode(d->decoder, d->codes, n, d->pcm);
     int64_t t1 = et_now_ns();
@@ -92,20 +135,24 @@ static int decode(et_decode *d, int n)
     int skip = d->drop < n ? d->drop : n;
     d->drop -= skip;
     update_start(d, t1);
-    if (skip == n)
+    if (skip == n) {
+        keep(d, n, t0, t1);
         return ET_OK;
-    err = et_pipe_push_pcm(d->pipe, d->generation, d->pcm + (size_t)skip * spf, (size_t)(n - skip) * spf);
+    }
+    const float *pcm = d->pcm + (size_t)skip * spf;
+    err = push(d, pcm, hear(d, pcm, n - skip));
     if (!err && d->samples_made == 0)
         et_pipe_post(d->pipe, &d->pipe->decoder_events, d->generation, ET_EV_FIRST_CHUNK, 0, t1 - d->first_ns);
     if (!err)
         d->samples_made += (int64_t)(n - skip) * spf;
+    keep(d, n, t0, t1);
     return err;
 }
 
 /* Decode whole chunks while there are enough frames; with flush also what is left, in the largest sizes. */
 static int decode_pending(et_decode *d, int flush)
 {
-    while (d->pending > 0) {
+    while (d->pending > 0 && !d->ran_away) {
         int want = et_schedule_next(&d->schedule, d->chunk_index, buffered_frames(d), d->rate);
         if (d->pending < want && !flush)
             return ET_OK;
@@ -114,7 +161,7 @@ static int decode_pending(et_decode *d, int flush)
         else
             want = d->pending;
         /* A chunk that is not one of the decoder's sizes goes in parts. */
-        while (want > 0) {
+        while (want > 0 && !d->ran_away) {
             int n = et_fit_size(d->decoder->sizes, d->decoder->n_sizes, want);
             int err = decode(d, n);
             if (err)
@@ -129,6 +176,7 @@ static void begin_generation(et_decode *d, uint32_t generation)
 {
     d->generation = generation;
     d->failed = 0;
+    d->ran_away = 0;
     d->chunk_index = 0;
     d->pending = 0;
     d->drop = 0;
@@ -138,11 +186,17 @@ static void begin_generation(et_decode *d, uint32_t generation)
     d->prior = d->rate;
     d->settled = 0;
     d->samples_made = 0;
+    d->pushed = 0;
+    if (et_pipe_tracing(d->pipe))
+        et_delay_open(&d->delay);
+    et_quiet_begin_utterance(&d->quiet);
 }
 
 static int handle(et_decode *d, const et_item *item)
 {
     int err = ET_OK;
+    if (d->ran_away)
+        return item->kind == ET_ITEM_END ? et_pipe_push_end(d->pipe, d->generation, ET_RUNAWAY) : ET_OK;
     switch (item->kind) {
     case ET_ITEM_FRAME:
         if (d->frames_in++ == 0)
@@ -154,6 +208,7 @@ static int handle(et_decode *d, const et_item *item)
     case ET_ITEM_SEG_BEGIN:
         if ((err = decode_pending(d, 1)))
             return err;
+        et_quiet_begin_segment(&d->quiet);
         d->drop = item->arg;
         return d->decoder->reset(d->decoder);
     case ET_ITEM_SEG_END:
@@ -161,11 +216,11 @@ static int handle(et_decode *d, const et_item *item)
     case ET_ITEM_PAUSE:
         if ((err = decode_pending(d, 1)))
             return err;
-        return item->arg > 0 ? et_pipe_push_pcm(d->pipe, d->generation, NULL, (size_t)item->arg) : ET_OK;
+        return item->arg > 0 ? push(d, NULL, (size_t)item->arg) : ET_OK;
     case ET_ITEM_END:
         if ((err = decode_pending(d, 1)))
             return err;
-        return et_pipe_push_end(d->pipe, d->generation, item->reason);
+        return et_pipe_push_end(d->pipe, d->generation, d->ran_away ? ET_RUNAWAY : item->reason);
     default:
         return ET_E_ARG;
     }

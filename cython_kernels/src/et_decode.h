@@ -4,34 +4,40 @@
 
 #include "et_decoder.h"
 #include "et_pipe.h"
+#include "et_runaway.h"
 #include "et_schedule.h"
 
 typedef struct {
     et_pipe *pipe;
     et_decoder *decoder;
     et_schedule schedule;
+    et_quiet quiet;             /* its limits are set after et_decode_init; none by default */
 
     /* The utterance being decoded. */
     uint32_t generation;
     int failed;                 /* decode failed: the rest of this generation is thrown away */
+    int ran_away;               /* nothing but near-silence: the rest is thrown away, but for its end */
     int chunk_index;
     int drop;                   /* frames still to be decoded and dropped */
     int pending;                /* frames in codes */
     int64_t first_ns;           /* when its first frame came */
     int64_t frames_in;          /* frames that came */
     int64_t samples_made;       /* samples that went to playout */
+    int64_t pushed;             /* the same with the pauses */
     int64_t frames_out;         /* frames that were decoded */
     double rate;                /* time per frame / frame duration, as last measured */
     double prior;               /* rate when the utterance began */
     int settled;                /* enough is buffered: from now on waiting would be measured, not work */
     int32_t codes[ET_MAX_CHUNK * ET_MAX_GROUPS];
     float *pcm;                 /* [ET_MAX_CHUNK * samples_per_frame] */
+    et_delay delay;
 
     _Atomic int64_t decode_ns;  /* sum; for statistics */
     _Atomic int64_t chunks;
 } et_decode;
 
-int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule);
+/* rate: the prior for the first utterance, 1.0 when nothing is known of the machine. */
+int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate);
 void et_decode_free(et_decode *d);
 /* Runs until et_pipe_stop. */
 void et_decode_loop(et_decode *d);

@@ -41,6 +41,15 @@ static int talker_reset(et_talker *base)
     return ET_OK;
 }
 
+static int code_of(const et_fake_talker *t, int k)
+{
+    if (k < t->n_script)
+        return t->script[k];
+    if (t->period > 0)
+        return t->script[t->n_script - t->period + (k - t->n_script) % t->period];
+    return (int)((31LL * k + 7) % t->codes);
+}
+
 static int talker_feed(et_talker *base, const float *rows, int n)
 {
     et_fake_talker *t = base->self;
@@ -58,7 +67,7 @@ static int talker_feed(et_talker *base, const float *rows, int n)
     t->feeds++;
     t->n_past += n;
     bool end = t->eos_after >= 0 && k >= t->eos_after;
-    choose(t->logits, base->vocab, end ? t->eos_id : (int)((31LL * k + 7) % t->codes));
+    choose(t->logits, base->vocab, end ? t->eos_id : code_of(t, k));
     for (int i = 0; i < base->hidden; i++)
         t->hidden[i] = (float)k;
     return ET_OK;
@@ -96,6 +105,7 @@ void et_fake_talker_free(et_fake_talker *t)
 {
     free(t->hidden);
     free(t->logits);
+    free(t->script);
 }
 
 /* --- code predictor ---------------------------------------------------------------------------------- */
@@ -185,12 +195,19 @@ static int decoder_decode(et_decoder *base, const int32_t *codes, int n, float *
         for (int g = 0; g < base->groups; g++)
             mix += (int64_t)codes[f * base->groups + g] * (2 * g + 1);
         start += 257 * mix;
+        int64_t n = d->frames + f;
+        int level = d->n_levels > 0 ? d->levels[n < d->n_levels ? n : d->n_levels - 1] : 0;
         for (int i = 0; i < base->samples_per_frame; i++)
-            *pcm++ = (float)((start + 97LL * i) % 32749 - 16374) / 32768.0f;
+            *pcm++ = ldexpf((float)((start + 97LL * i) % 32749 - 16374) / 32768.0f, -level);
     }
     d->frames += n;
     count(&d->counts.units, n);
     return ET_OK;
+}
+
+void et_fake_decoder_free(et_fake_decoder *d)
+{
+    free(d->levels);
 }
 
 void et_fake_decoder_init(et_fake_decoder *d, int groups, int samples_per_frame, const int *sizes, int n_sizes)

@@ -5,7 +5,11 @@
  *   code 0 of frame k      (31 k + 7) mod codes, or eos_id from k = eos_after on; hidden state: all values k
  *   code g of frame k      (13 k + 7 g + 5) mod vocab, k taken from the hidden state
  *   sample i of frame n    (((257 * sum of code g * (2 g + 1)) + 1031 n + 97 i) mod 32749 - 16374) / 32768
- * Logits are 50 for the code and -50 elsewhere. */
+ * Logits are 50 for the code and -50 elsewhere.
+ *
+ * A script replaces the formulas where it is given: code 0 of frame k is script[k], and after its end the last
+ * `period` codes again and again (0: the formula again); the samples of frame n are divided by 2^levels[n], after
+ * the end of levels by its last value. Both start anew with each reset. */
 #ifndef ET_FAKE_H
 #define ET_FAKE_H
 
@@ -29,6 +33,8 @@ typedef struct {
     int eos_after, eos_id;  /* eos_after < 0: never */
     int step_us;            /* time of a feed */
     int fail_at;            /* feed since reset that fails, < 0: none */
+    int16_t *script;        /* [n_script], owned */
+    int n_script, period;
     int feeds, n_past;
     float *hidden, *logits;
 } et_fake_talker;
@@ -47,6 +53,8 @@ typedef struct {
     et_fake_tally counts;
     int frame_us;           /* time of a frame */
     int fail_at;            /* the call that holds this frame since reset fails, < 0: none */
+    uint8_t *levels;        /* [n_levels], owned */
+    int n_levels;
     int64_t frames;
 } et_fake_decoder;
 
@@ -55,6 +63,7 @@ int et_fake_talker_init(et_fake_talker *t, int hidden, int vocab, int max_contex
 void et_fake_talker_free(et_fake_talker *t);
 int et_fake_predictor_init(et_fake_predictor *p, int input_hidden, int groups, int vocab);
 void et_fake_predictor_free(et_fake_predictor *p);
+void et_fake_decoder_free(et_fake_decoder *d);
 void et_fake_decoder_init(et_fake_decoder *d, int groups, int samples_per_frame, const int *sizes, int n_sizes);
 
 #endif

@@ -69,6 +69,7 @@ int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_pred
 
 void et_generator_free(et_generator *g)
 {
+    et_delay_close(&g->delay);
     free(g->row);
     free(g->part);
     g->row = g->part = NULL;
@@ -84,7 +85,8 @@ static void end(et_result *r, int reason, int error)
 
 static void fail(et_result *r, int error)
 {
-    end(r, error == ET_E_STALE || error == ET_E_STOPPED ? ET_ABORTED : ET_ERROR, error);
+    bool aborted = error == ET_E_STALE || error == ET_E_STOPPED;
+    end(r, aborted ? ET_ABORTED : error == ET_E_RUNAWAY ? ET_RUNAWAY : ET_ERROR, error);
 }
 
 static int alive(const et_generator *g, uint32_t generation)
@@ -95,7 +97,7 @@ static int alive(const et_generator *g, uint32_t generation)
 }
 
 /* Codebooks 1.. of the frame whose codes[0] is known; g->row becomes the sum of the frame's rows. */
-static int predict_frame(et_generator *g, const et_segment *seg, int16_t *codes, et_result *r)
+static int predict_frame(et_generator *g, const et_segment *seg, int16_t *codes, et_result *r, et_step *step)
 {
     const int groups = g->predictor->groups;
     const et_constraint free_draw = {.eos = -1};
@@ -121,9 +123,23 @@ static int predict_frame(et_generator *g, const et_segment *seg, int16_t *codes,
         r->predictor_ns += t1 - t0;
         r->sample_ns += et_now_ns() - t1;
         r->substeps++;
+        step->part_ns[ET_STEP_SUBSTEPS + k - 1] = t1 - t0;
     }
+    step->n = (uint16_t)(groups - 1);
     et_table_add(&g->tables[groups - 1], codes[groups - 1], g->row);
     return ET_OK;
+}
+
+/* A step's record is filled in any case, which costs next to nothing; it is kept only while tracing. */
+static void keep(et_generator *g, const et_segment *seg, et_step *step, int kind)
+{
+    if (!et_pipe_tracing(g->pipe))
+        return;
+    step->generation = seg->generation;
+    step->kind = (uint16_t)kind;
+    step->wall_ns = et_now_ns() - step->t_ns;
+    step->delay_ns = et_delay_take(&g->delay);
+    et_pipe_keep_step(g->pipe, &g->pipe->generator_steps, step);
 }
 
 /* In pieces, so that an abort does not wait for the whole of a long prompt. */
@@ -147,18 +163,24 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
         return err;
     et_sampler_restart(&g->c0, seg->seed, 2 * seg->stream);
     et_sampler_restart(&g->fine, seg->seed, 2 * seg->stream + 1);
+    et_repeat_begin(&g->repeat, seg->repeat_frames, seg->repeat_period);
 
-    int64_t t0 = et_now_ns();
+    et_step step = {.n = (uint16_t)(seg->n_prompt < UINT16_MAX ? seg->n_prompt : UINT16_MAX)};
+    if (et_pipe_tracing(g->pipe))
+        et_delay_open(&g->delay);
+    int64_t t0 = step.t_ns = et_now_ns();
     if ((err = prefill(g, seg)))
         return err;
     r->prefill_ns = et_now_ns() - t0;
+    keep(g, seg, &step, ET_STEP_PREFILL);
 
     for (;;) {
         atomic_fetch_add_explicit(&g->pipe->generator_beat, 1, memory_order_relaxed);
         if ((err = alive(g, seg->generation)))
             return err;
         et_constraint c = {.banned = seg->banned, .eos = seg->eos, .ban_eos = r->frames < seg->min_frames};
-        t0 = et_now_ns();
+        t0 = step.t_ns = et_now_ns();
+        int64_t sampled = r->sample_ns;
         int c0 = et_sampler_draw(&g->c0, g->talker->logits(g->talker), g->talker->vocab, &seg->c0, &c);
         et_sampler_accept(&g->c0, c0);
         r->sample_ns += et_now_ns() - t0;
@@ -170,16 +192,21 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
             end(r, ET_LIMIT, ET_OK);
             return ET_OK;
         }
+        if (et_repeat_code(&g->repeat, c0)) {
+            end(r, ET_RUNAWAY, ET_OK);
+            return ET_OK;
+        }
         item.kind = ET_ITEM_FRAME;
         item.arg = 0;
         item.codes[0] = (int16_t)c0;
-        if ((err = predict_frame(g, seg, item.codes, r)))
+        if ((err = predict_frame(g, seg, item.codes, r, &step)))
             return err;
         t0 = et_now_ns();
         if ((err = et_pipe_push_item(g->pipe, &item)))
             return err;
         int64_t t1 = et_now_ns();
         r->wait_ns += t1 - t0;
+        step.part_ns[ET_STEP_WAIT] = t1 - t0;
         if (!r->first_frame_ns)
             r->first_frame_ns = t1;
         if (codes && r->frames < max_codes)
@@ -199,14 +226,18 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
         }
         if (err)
             return err;
-        r->talker_ns += et_now_ns() - t1;
+        step.part_ns[ET_STEP_TALKER] = et_now_ns() - t1;
+        step.part_ns[ET_STEP_SAMPLE] = r->sample_ns - sampled;
+        r->talker_ns += step.part_ns[ET_STEP_TALKER];
         r->steps++;
+        keep(g, seg, &step, ET_STEP_FRAME);
     }
 }
 
 void et_generate(et_generator *g, const et_segment *seg, et_result *r, int16_t *codes, int max_codes)
 {
     memset(r, 0, sizeof *r);
+    r->begin_ns = et_now_ns();
     int err = run(g, seg, r, codes, max_codes);
     if (!err) {
         et_item item = {.generation = seg->generation, .kind = ET_ITEM_SEG_END};
@@ -214,4 +245,5 @@ void et_generate(et_generator *g, const et_segment *seg, et_result *r, int16_t *
     }
     if (err)
         fail(r, err);
+    r->wall_ns = et_now_ns() - r->begin_ns;
 }

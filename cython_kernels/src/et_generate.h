@@ -4,6 +4,7 @@
 
 #include "et_pipe.h"
 #include "et_predictor.h"
+#include "et_runaway.h"
 #include "et_sampler.h"
 #include "et_talker.h"
 
@@ -24,8 +25,10 @@ typedef struct {
     et_predictor *predictor;
     et_table tables[ET_MAX_GROUPS]; /* codebook g's rows in the talker's space */
     et_sampler c0, fine;
+    et_repeat repeat;
     float *row;                     /* [hidden] next talker input */
     float *part;                    /* [hidden] row of one codebook */
+    et_delay delay;
 } et_generator;
 
 int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_predictor *predictor,
@@ -45,21 +48,25 @@ typedef struct {
     int min_frames;         /* eos is banned before this many */
     int max_frames;
     int drop_frames;        /* leading frames that are decoded and dropped */
+    int repeat_frames;      /* more codes of codebook 0 in a row than this that repeat are a runaway; 0: never */
+    int repeat_period;      /* the longest repeated pattern, frames */
     uint64_t seed, stream;
 } et_segment;
 
 /* Nanoseconds spent, summed over the segment; for statistics. */
 typedef struct {
     int frames;
-    int reason;             /* enum et_reason: COMPLETED, LIMIT, ABORTED or ERROR */
-    int error;              /* enum et_error behind ABORTED or ERROR */
+    int reason;             /* enum et_reason: COMPLETED, LIMIT, RUNAWAY, ABORTED or ERROR */
+    int error;              /* enum et_error behind RUNAWAY (ET_OK: codes repeat), ABORTED or ERROR */
+    int64_t begin_ns;       /* CLOCK_MONOTONIC */
+    int64_t wall_ns;        /* begin to end; what is in none of the parts is the loop itself */
     int64_t prefill_ns, talker_ns, predictor_ns, sample_ns, wait_ns;
     int64_t first_frame_ns; /* CLOCK_MONOTONIC of the first frame pushed, 0 when none */
     int substeps;           /* predictor sub-steps run */
     int steps;              /* talker steps run after the prefill */
 } et_result;
 
-/* Runs until EOS, max_frames, a new generation or an error. Pushes SEG_BEGIN, frames, SEG_END.
+/* Runs until EOS, max_frames, a runaway, a new generation or an error. Pushes SEG_BEGIN, frames, SEG_END.
  * When codes is not NULL the frames [max_codes][groups] are also written there (max_codes frames at most). */
 void et_generate(et_generator *g, const et_segment *seg, et_result *result, int16_t *codes, int max_codes);
 

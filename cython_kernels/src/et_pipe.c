@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENT_CAPACITY = 256, BLOCK_CAPACITY = 4096, WAIT_MS = 200 };
+enum { GENERATOR_STEPS = 4096, DECODER_STEPS = 2048, EVENT_CAPACITY = 256, BLOCK_CAPACITY = 4096, WAIT_MS = 200 };
 
 int64_t et_now_ns(void)
 {
@@ -71,8 +71,9 @@ static int init(et_pipe *p, const et_pipe_config *config)
 
 static void release(et_pipe *p)
 {
-    et_ring *rings[] = {&p->items, &p->blocks, &p->pcm, &p->decoder_events, &p->playout_events};
-    for (size_t i = 0; i < 5; i++)
+    et_ring *rings[] = {&p->items, &p->blocks, &p->pcm, &p->decoder_events, &p->playout_events,
+                        &p->generator_steps, &p->decoder_steps};
+    for (size_t i = 0; i < 7; i++)
         et_ring_free(rings[i]);
     int *fds[] = {&p->generator_fd, &p->decoder_fd, &p->playout_fd, &p->loop_fd};
     for (size_t i = 0; i < 4; i++)
@@ -156,6 +157,8 @@ int et_pipe_push_item(et_pipe *p, const et_item *item)
             return ET_E_STOPPED;
         if (!et_pipe_live(p, item->generation))
             return ET_E_STALE;
+        if (frame && et_pipe_ran_away(p, item->generation))
+            return ET_E_RUNAWAY;
         if (et_ring_space(&p->items) > 0 && !(frame && backlog(p) >= atomic_load_explicit(&p->limit, memory_order_acquire)))
             break;
         atomic_fetch_add_explicit(&p->generator_beat, 1, memory_order_relaxed);
@@ -253,6 +256,23 @@ int et_pipe_push_end(et_pipe *p, uint32_t generation, uint16_t reason)
     return err ? err : push_block(p, generation, ET_BLOCK_END, reason, 0);
 }
 
+void et_pipe_run_away(et_pipe *p, uint32_t generation, uint32_t keep)
+{
+    atomic_store_explicit(&p->cut, (uint64_t)generation << 32 | keep, memory_order_release);
+    et_pipe_wake_all(p);
+}
+
+bool et_pipe_ran_away(const et_pipe *p, uint32_t generation)
+{
+    return atomic_load_explicit(&p->cut, memory_order_acquire) >> 32 == generation;
+}
+
+int64_t et_pipe_keep(const et_pipe *p, uint32_t generation)
+{
+    uint64_t cut = atomic_load_explicit(&p->cut, memory_order_acquire);
+    return cut >> 32 == generation ? (int64_t)(cut & UINT32_MAX) : INT64_MAX;
+}
+
 /* The front block is changed in place as it is read: only the consumer touches entries before head. */
 static et_block *front_entry(et_pipe *p)
 {
@@ -330,4 +350,22 @@ int et_pipe_next_event(et_pipe *p, et_event *event)
     if (et_ring_read(&p->playout_events, event, 1))
         return 1;
     return et_ring_read(&p->decoder_events, event, 1) ? 1 : 0;
+}
+
+int et_pipe_trace(et_pipe *p)
+{
+    if (et_pipe_tracing(p))
+        return ET_OK;
+    int err = et_ring_init(&p->generator_steps, sizeof(et_step), GENERATOR_STEPS);
+    if (!err)
+        err = et_ring_init(&p->decoder_steps, sizeof(et_step), DECODER_STEPS);
+    if (!err)
+        atomic_store(&p->tracing, 1);
+    return err;
+}
+
+void et_pipe_keep_step(et_pipe *p, et_ring *ring, const et_step *step)
+{
+    if (!et_ring_write(ring, step, 1))
+        atomic_fetch_add_explicit(&p->steps_lost, 1, memory_order_relaxed);
 }

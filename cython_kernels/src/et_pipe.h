@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "et_trace.h"
 #include "et_types.h"
 
 /* --- generator -> decoder --------------------------------------------------------------------------- */
@@ -103,9 +104,11 @@ typedef struct et_pipe {
     _Atomic uint32_t generation;  /* the live one; 0 before the first utterance */
     _Atomic int stop;             /* threads leave */
     _Atomic int paused;           /* playout holds */
+    _Atomic int tracing;          /* steps are recorded */
 
     et_ring items, blocks, pcm;
     et_ring decoder_events, playout_events;
+    et_ring generator_steps, decoder_steps;  /* et_step; without memory while tracing is off */
 
     /* eventfds: a thread sleeps on its own and is woken by its neighbours. */
     int generator_fd, decoder_fd, playout_fd;
@@ -116,11 +119,13 @@ typedef struct et_pipe {
     _Atomic int64_t limit;           /* backpressure limit in force, samples */
     _Atomic int64_t min_start;       /* the least start_samples, set by the loop for each utterance */
     _Atomic int64_t expected_frames; /* estimate for the utterance, 0: unknown */
+    _Atomic uint64_t cut;            /* generation that has run away << 32 | its samples that are still played */
     _Atomic float gain;              /* volume of the live utterance, applied when PCM enters the ring */
 
     /* Progress counters, for the watchdog and statistics. */
     _Atomic uint64_t generator_beat, decoder_beat, playout_beat;
     _Atomic uint64_t frames_generated, frames_decoded, samples_out, underruns;
+    _Atomic uint64_t steps_lost;  /* records that found their ring full */
 } et_pipe;
 
 /* NULL with *err set (ET_E_ARG, ET_E_MEMORY) on failure. */
@@ -144,7 +149,7 @@ int et_wait(int fd, int timeout_ms);
 void et_wake(int fd);
 
 /* Generator: append an item; waits while the ring or the backpressure limit is full (only frames count against
- * the limit). Returns ET_OK, ET_E_STALE or ET_E_STOPPED. */
+ * the limit). Returns ET_OK, ET_E_STALE, ET_E_STOPPED or, for a frame of what has run away, ET_E_RUNAWAY. */
 int et_pipe_push_item(et_pipe *p, const et_item *item);
 
 /* Decoder: next item of the live generation (stale ones are thrown away), waiting at most timeout_ms.
@@ -156,6 +161,13 @@ int et_pipe_pop_item(et_pipe *p, et_item *item, int timeout_ms);
  * pcm NULL appends n samples of silence. Returns ET_OK, ET_E_STALE, ET_E_STOPPED. */
 int et_pipe_push_pcm(et_pipe *p, uint32_t generation, const float *pcm, size_t n);
 int et_pipe_push_end(et_pipe *p, uint32_t generation, uint16_t reason);
+
+/* Decoder: the generation has run away. Its frames are refused from now on, and of its samples, pauses included,
+ * only the first `keep` are played. Its end comes as always, through the items. */
+void et_pipe_run_away(et_pipe *p, uint32_t generation, uint32_t keep);
+bool et_pipe_ran_away(const et_pipe *p, uint32_t generation);
+/* Playout: how many of the generation's samples may be played. */
+int64_t et_pipe_keep(const et_pipe *p, uint32_t generation);
 
 /* Playout: the block at the front of the live generation without consuming it; stale blocks and their samples
  * are skipped. Returns 1 with *block (samples: those not yet read of it), 0 when there is none. */
@@ -175,5 +187,14 @@ size_t et_pipe_buffered(const et_pipe *p);
 void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int reason, int64_t value);
 /* Loop: next event of either queue; 1 or 0. */
 int et_pipe_next_event(et_pipe *p, et_event *event);
+
+/* Record steps from now on; before the threads start. ET_OK or ET_E_MEMORY. */
+int et_pipe_trace(et_pipe *p);
+static inline bool et_pipe_tracing(const et_pipe *p)
+{
+    return atomic_load_explicit(&p->tracing, memory_order_relaxed) != 0;
+}
+/* Generator and decoder, each with its own ring: keep a record. */
+void et_pipe_keep_step(et_pipe *p, et_ring *ring, const et_step *step);
 
 #endif

@@ -179,7 +179,7 @@ static int next_frames(et_pipe *p, et_playout *o, const int16_t **frames)
     *frames = silence;
     if (o->preroll > 0)
         return (int)(o->preroll < ET_PLAYOUT_PIECE ? o->preroll : ET_PLAYOUT_PIECE);
-    if (o->have == o->gone) {
+    while (o->have == o->gone) {
         if (!et_pipe_front(p, &front) || front.generation != o->generation)
             return 0;
         if (front.kind == ET_BLOCK_END) {
@@ -189,8 +189,11 @@ static int next_frames(et_pipe *p, et_playout *o, const int16_t **frames)
             et_pipe_consume_end(p);
             return -1;
         }
+        /* The silent rest of what has run away is read and forgotten. */
+        int64_t left = et_pipe_keep(p, o->generation) - o->samples;
+        size_t n = et_pipe_read(p, o->piece, left > 0 && left < ET_PLAYOUT_PIECE ? (size_t)left : ET_PLAYOUT_PIECE);
         o->gone = 0;
-        o->have = et_pipe_read(p, o->piece, ET_PLAYOUT_PIECE);
+        o->have = left > 0 ? n : 0;
     }
     *frames = o->piece + o->gone;
     return (int)(o->have - o->gone);

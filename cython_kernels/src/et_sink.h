@@ -139,8 +139,11 @@ typedef struct {
     int64_t xrun_at;          /* runs dry once when this frame is heard; -1 never */
     int64_t fail_at;          /* fails with fail_errno when this frame is heard; -1 never */
     int fail_errno;           /* positive */
+    int fail_times;           /* that it fails, then it is well again; 0: for ever */
     int open_errno;           /* positive: open fails with it; 0: it does not */
+    int open_fails;           /* the first opens that fail; 0: all of them */
     int open_ms, drain_ms;    /* open takes this long; drained comes this much late */
+    int close_ms;             /* close takes this long */
     int keep_open_ms, stall_ms;
 } et_fake_config;
 

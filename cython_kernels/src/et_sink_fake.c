@@ -15,6 +15,7 @@ typedef struct {
     int16_t *capture;
     uint64_t written, heard;  /* of this utterance */
     bool running, want_run, held, xrun_done, finishing;
+    int failed, refused;      /* times */
     int64_t start_ns;         /* when frame start_frame is heard */
     uint64_t start_frame;
     int64_t drain_ns;
@@ -44,9 +45,10 @@ static int advance(fake_sink *k)
     uint64_t until = now < k->written ? now : k->written;
     uint64_t before = k->counts.heard;
     int64_t fail = k->config.fail_at, xrun = k->config.xrun_at;
-    if (fail >= 0 && before + (until - k->heard) >= (uint64_t)fail) {
+    if (fail >= 0 && (!k->config.fail_times || k->failed < k->config.fail_times) && before + (until - k->heard) >= (uint64_t)fail) {
         if ((uint64_t)fail > before)
             hear(k, k->heard + ((uint64_t)fail - before));
+        k->failed++;
         return -k->config.fail_errno;
     }
     if (xrun >= 0 && !k->xrun_done && before + (until - k->heard) >= (uint64_t)xrun) {
@@ -77,18 +79,24 @@ static void run(fake_sink *k)
     k->counts.starts++;
 }
 
+static void spend_ms(int ms)
+{
+    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    if (ms > 0)
+        nanosleep(&t, NULL);
+}
+
 static int fake_open(et_sink *s)
 {
     fake_sink *k = self(s);
     if (s->is_open)
         return 0;
-    if (k->config.open_ms > 0) {
-        struct timespec t = {k->config.open_ms / 1000, (long)(k->config.open_ms % 1000) * 1000000};
-        nanosleep(&t, NULL);
-    }
+    spend_ms(k->config.open_ms);
     s->failed_step = "open";
-    if (k->config.open_errno)
+    if (k->config.open_errno && (!k->config.open_fails || k->refused < k->config.open_fails)) {
+        k->refused++;
         return -k->config.open_errno;
+    }
     s->failed_step = NULL;
     s->is_open = true;
     k->counts.opens++;
@@ -202,6 +210,7 @@ static void fake_close(et_sink *s)
     fake_drop(s);
     k->counts.drops--; /* not one that the caller asked for */
     k->counts.closes++;
+    spend_ms(k->config.close_ms);
     s->is_open = false;
 }
 

@@ -18,6 +18,7 @@ enum et_error {
     ET_E_BACKEND = -1004,  /* libllama, ggml or LiteRT failed */
     ET_E_STALE = -1005,    /* the generation is no longer the live one */
     ET_E_STOPPED = -1006,  /* the pipe is shutting down */
+    ET_E_RUNAWAY = -1007,  /* the decoder has ended the generation: nothing but silence comes */
 };
 
 /* Why an utterance or a segment ended; order as in edgettsd.engine._api.Reason. */

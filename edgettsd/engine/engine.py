@@ -35,8 +35,6 @@ log = logging.getLogger(__name__)
 
 # The playout thread reports silence within milliseconds; without a report the utterance ends anyway after this.
 SILENCE_TIMEOUT = 2.0
-# A reader that takes nothing for so long has hung; the next utterance must not wait for it for ever.
-STALL_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -71,16 +69,16 @@ class Engine:
         self,
         config: Config,
         *,
-        plan: Plan | None = None,
         load: Callable[[Config], Parts] = load_bundle_parts,
         sink: SinkHandle | None = None,
+        plan: Plan | None = None,
     ) -> None:
         self.on_started: OnStarted = lambda utterance, info: None
         self.on_finished: OnFinished = lambda utterance, reason, stats: None
         self.on_changed: OnChanged = lambda: None
-        self._plan = plan
         self._config = config
         self._load = load
+        self._plan = plan
         self._given_sink = sink
         self._queue: UtteranceQueue[Job] = UtteranceQueue(
             config.engine.queue_limit, config.engine.client_limit
@@ -236,12 +234,12 @@ class Engine:
         if self._pipeline is not None:
             self._pipeline.pipe.set_paused(False)
         self._next()
+        self.on_changed()
+
     def set_speed(self, speed: float) -> None:
         """The CPUs run at this share of their full clock; see Pipeline.set_speed."""
         if self._pipeline is not None:
             self._pipeline.set_speed(speed)
-
-        self.on_changed()
 
     def heartbeat(self) -> bool:
         """True while every thread makes progress."""
@@ -297,7 +295,7 @@ class Engine:
                 format=job.request.format,
                 rate=info.sample_rate,
                 close_fd=True,
-                stall_ms=int(STALL_SECONDS * 1000),
+                stall_ms=round(self._config.engine.reader_seconds * 1000),
             )
         pipeline.playout.set_sink(job.sink or pipeline.sink)
         job.begun = time.monotonic()
@@ -333,7 +331,7 @@ class Engine:
                 log.warning("utterance %d: underrun %d", entry.id, job.underruns)
             elif name == "finished":
                 job.samples = value
-                self._finished(entry, job.ending or Reason(reason))
+                self._finished(entry, job.ending or self._natural(entry, Reason(reason)))
             elif name == "dropped":
                 job.samples = value
                 self._finished(entry, job.ending or Reason.ERROR)
@@ -341,6 +339,19 @@ class Engine:
                 self._device_failed(entry, -value)
             elif name == "decoder":
                 self._end(entry, Reason.ERROR, f"decoder failed ({value})")
+
+    def _natural(self, entry: Entry[Job], reason: Reason) -> Reason:
+        """The reason of an utterance that played to its end; the log names what is not as it should be."""
+        job = entry.item
+        if reason is Reason.RUNAWAY and job.work is not None:
+            results = list(job.work.results)
+            repeats = bool(results) and results[-1]["reason"] == "runaway" and results[-1]["error"] == "ok"
+            job.detail = "the model repeats itself" if repeats else "the model says nothing and does not end"
+        elif reason is Reason.LIMIT:
+            job.detail = "the longest allowed speech for this text was reached"
+        if job.detail:
+            log.warning("utterance %d: %s: %s", entry.id, reason.value, job.detail)
+        return reason
 
     def _device_failed(self, entry: Entry[Job], code: int) -> None:
         """The playout thread gave up on the sink; that is the last it says of this generation."""
@@ -352,8 +363,15 @@ class Engine:
                 # The reader has closed its end: that is how a client cancels.
                 job.ending, job.detail = Reason.ABORTED, "the reader closed the stream"
             else:
-                job.ending, job.detail = Reason.DEVICE, os.strerror(code)
-                log.error("utterance %d: sound output failed: %s", entry.id, job.detail)
+                stalled = job.sink is not None and code == errno.ETIMEDOUT
+                job.detail = "the reader does not read" if stalled else os.strerror(code)
+                job.ending = Reason.DEVICE
+                log.error(
+                    "utterance %d: sound output failed: %s",
+                    entry.id,
+                    job.detail,
+                    extra={"message_id": messages.DEVICE_ERROR},
+                )
         self._finished(entry, job.ending)
 
     def _announce(self, entry: Entry[Job]) -> None:

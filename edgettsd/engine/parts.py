@@ -96,6 +96,10 @@ class FakeParts:
     decode_us: int = 0
     talker_fail_at: int = -1
     decoder_fail_at: int = -1
+    # Codes of codebook 0, the last `period` of them for ever; loudness of the frames (see cython_kernels.fake).
+    script: Sequence[int] = ()
+    period: int = 0
+    levels: Sequence[int] = ()
     groups: int = 16
     hidden: int = 8
     segment_error: Exception | None = None
@@ -119,6 +123,8 @@ class FakeParts:
             eos_id=2150,
             step_us=self.step_us,
             fail_at=self.talker_fail_at,
+            script=self.script,
+            period=self.period,
         )
 
     def predictor(self) -> PredictorHandle:
@@ -132,7 +138,12 @@ class FakeParts:
         from cython_kernels.fake import FakeDecoder
 
         return FakeDecoder(
-            self.groups, 1920, (1, 4, 8), frame_us=self.decode_us, fail_at=self.decoder_fail_at
+            self.groups,
+            1920,
+            (1, 4, 8),
+            frame_us=self.decode_us,
+            fail_at=self.decoder_fail_at,
+            levels=self.levels,
         )
 
     def tables(self) -> Sequence[npt.NDArray[Any]]:

@@ -169,7 +169,14 @@ class Pipeline:
         info, engine = self._parts.info, self._config.engine
         kind = engine.schedule or info.schedule
         chunks = engine.chunks or info.chunks
-        self._decode = DecodeLoop(self.pipe, self._parts.decoder(), kind=kind, chunks=chunks)
+        self._decode = DecodeLoop(
+            self.pipe,
+            self._parts.decoder(),
+            kind=kind,
+            chunks=chunks,
+            quiet_frames=round(engine.runaway_quiet_seconds / info.frame_seconds),
+            quiet_db=engine.runaway_quiet_db,
+        )
         ready.set_result(None)
         self._decode.run()
 
@@ -224,19 +231,12 @@ class Pipeline:
             if left <= 0:
                 reason = Reason.LIMIT
                 break
+        if left <= work.max_frames - _MEASURED_FRAMES:
+            self._measured_speed = self._speed
         if reason is not Reason.ABORTED:
             self.pipe.push_item(work.generation, ITEM_END, reason=REASON_NAMES.index(reason.value))
         return reason
 
-    def _pause(self, work: Work) -> None:
-        samples = self._config.engine.sentence_pause_ms * self._parts.info.sample_rate // 1000
-        self.pipe.push_item(work.generation, ITEM_PAUSE, arg=samples)
-        if left <= work.max_frames - _MEASURED_FRAMES:
-            self._measured_speed = self._speed
-
-    def _sentence(
-        self, work: Work, index: int, sentence: Sentence, segment: Segment, left: int
-    ) -> dict[str, Any]:
     def _slower_start(self, frames: int) -> int:
         """Samples to have ready for `frames` frames because the CPUs run slower than when last measured."""
         slower = self._measured_speed / self._speed
@@ -245,8 +245,15 @@ class Pipeline:
         late = frames * (self._decode.rate * slower - 1)
         return max(0, math.ceil(late)) * self._parts.info.samples_per_frame
 
+    def _pause(self, work: Work) -> None:
+        samples = self._config.engine.sentence_pause_ms * self._parts.info.sample_rate // 1000
+        self.pipe.push_item(work.generation, ITEM_PAUSE, arg=samples)
+
+    def _sentence(
+        self, work: Work, index: int, sentence: Sentence, segment: Segment, left: int
+    ) -> dict[str, Any]:
         assert self._generator is not None
-        sampling = segment.sampling
+        sampling, engine, frame_seconds = segment.sampling, self._config.engine, self._parts.info.frame_seconds
         return self._generator.run(
             work.generation,
             segment.prompt,
@@ -259,6 +266,8 @@ class Pipeline:
             min_frames=sampling.min_new_tokens,
             max_frames=min(left, sentence.max_frames, sampling.max_frames),
             drop_frames=segment.drop_frames,
+            repeat_frames=round(engine.runaway_repeat_seconds / frame_seconds),
+            repeat_period=min(64, round(engine.runaway_period_seconds / frame_seconds)),
             seed=work.seed,
             stream=index,
         )

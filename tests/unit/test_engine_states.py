@@ -1,0 +1,218 @@
+"""Random calls and faults against the engine, over scripted kernels and a scripted device.
+
+Whatever happens: an accepted utterance finishes exactly once, the engine's state fits what is accepted and not
+finished, and the device heard each utterance from its beginning, in order, without a hole, and nothing after its
+end. EDGETTSD_LONG=1 runs many thousand steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import numpy as np
+from engine_rig import Rig, expected_pcm, with_config
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from cython_kernels.playout import FakeSink
+from edgettsd.engine._api import Priority, Reason, State
+from edgettsd.engine.parts import FakeParts
+from edgettsd.errors import NotFoundError, QueueFullError
+
+LONG = bool(os.environ.get("EDGETTSD_LONG"))
+CLIENTS = ("a", "b", "c")
+FRAMES = 8
+LIMIT = 6
+PCM = np.frombuffer(expected_pcm(FRAMES), "<i2").astype(np.float32) / 32768
+PAUSE = 960
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """Calls, waits and faults in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.accepted: dict[int, tuple[str, float, int]] = {}
+        self.heard_at_end: dict[int, int] = {}
+
+    @initialize(
+        xrun_at=st.integers(-1, 40_000),
+        fail_at=st.integers(-1, 40_000),
+        pace=st.sampled_from([0, 200, 2000]),
+        open_fails=st.integers(0, 2),
+    )
+    def begin(self, xrun_at: int, fail_at: int, pace: int, open_fails: int) -> None:
+        sink = FakeSink(
+            speed=60.0,
+            buffer=9600,
+            capture=1 << 22,
+            xrun_at=xrun_at,
+            fail_at=fail_at,
+            fail_times=1,
+            open_errno=16 if open_fails else 0,
+            open_fails=open_fails,
+        )
+        config = with_config(
+            queue_limit=LIMIT, client_limit=LIMIT - 2, sentence_pause_ms=PAUSE * 1000 // 24_000
+        )
+        self.rig = Rig(FakeParts(eos_after=FRAMES, step_us=pace), sink, config)
+        self.run(self.rig.engine.start())
+
+    def run(self, work: Any) -> Any:
+        return self.loop.run_until_complete(work)
+
+    # Calls
+
+    @rule(
+        client=st.sampled_from(CLIENTS),
+        priority=st.sampled_from(list(Priority)),
+        interrupt=st.booleans(),
+        bound=st.booleans(),
+        sentences=st.integers(0, 2),
+    )
+    def speak(self, client: str, priority: Priority, interrupt: bool, bound: bool, sentences: int) -> None:
+        # The volume tells apart what was heard.
+        volume = 1.0 - 0.004 * (len(self.accepted) % 200)
+        waiting = self.rig.engine.queue_length
+
+        async def call() -> int:
+            return self.rig.say(
+                " ".join(["Hello there."] * sentences) or "...",
+                client=client,
+                priority=priority,
+                interrupt=interrupt,
+                client_bound=bound,
+                volume=volume,
+            )
+
+        try:
+            utterance = self.run(call())
+        except QueueFullError:
+            assert waiting >= LIMIT - 2
+            return
+        assert utterance not in self.accepted
+        self.accepted[utterance] = (client, volume, sentences)
+
+    @precondition(lambda self: self.accepted)
+    @rule(client=st.sampled_from(CLIENTS), data=st.data())
+    def abort(self, client: str, data: Any) -> None:
+        utterance = data.draw(st.integers(1, len(self.accepted) + 2))
+
+        async def call() -> bool | None:
+            try:
+                return self.rig.engine.abort(utterance, client)
+            except NotFoundError:
+                return None
+
+        ended = utterance in self.rig.stats
+        answer = self.run(call())
+        owner = self.accepted[utterance][0] if utterance in self.accepted else ""
+        assert (answer is None) == (owner != client)
+        if ended and answer is not None:
+            assert answer is False
+
+    @rule()
+    def abort_all(self) -> None:
+        self.run(self._call(self.rig.engine.abort_all))
+
+    @rule()
+    def pause(self) -> None:
+        self.run(self._call(self.rig.engine.pause))
+        assert self.rig.engine.state is State.PAUSED
+
+    @rule()
+    def resume(self) -> None:
+        self.run(self._call(self.rig.engine.resume))
+        assert self.rig.engine.state is not State.PAUSED
+
+    @rule(client=st.sampled_from(CLIENTS))
+    def client_gone(self, client: str) -> None:
+        self.run(self._call(lambda: self.rig.engine.client_gone(client)))
+
+    @rule(broken=st.booleans())
+    def break_the_model(self, broken: bool) -> None:
+        self.rig.parts.segment_error = RuntimeError("broken on purpose") if broken else None
+
+    @rule(ms=st.integers(0, 30))
+    def wait(self, ms: int) -> None:
+        self.run(asyncio.sleep(ms / 1000))
+
+    @staticmethod
+    async def _call(function: Any) -> Any:
+        return function()
+
+    # What must always hold
+
+    @invariant()
+    def state_is_consistent(self) -> None:
+        if not hasattr(self, "rig"):
+            return
+        engine, rig = self.rig.engine, self.rig
+        ids = [utterance for utterance, _ in rig.finished]
+        assert len(ids) == len(set(ids))
+        assert set(ids) <= set(self.accepted)
+        assert set(rig.started) <= set(self.accepted)
+        assert engine.queue_length <= LIMIT
+        open_ones = set(self.accepted) - set(ids)
+        if engine.active:
+            assert engine.active in open_ones
+            assert engine.state in (State.SPEAKING, State.PAUSED)
+        assert engine.queue_length + bool(engine.active) <= len(open_ones)
+        if engine.state is State.IDLE:
+            assert not engine.active and not engine.queue_length
+
+    def teardown(self) -> None:
+        if not hasattr(self, "rig"):
+            self.loop.close()
+            return
+        rig = self.rig
+
+        async def finish() -> None:
+            rig.engine.resume()
+            await rig.until(lambda: len(rig.finished) == len(self.accepted), 30.0)
+            assert rig.engine.state is State.IDLE
+            assert rig.engine.heartbeat()
+            await rig.engine.stop()
+
+        try:
+            self.run(finish())
+            self.state_is_consistent()
+            self.check_what_was_heard()
+        finally:
+            self.run(rig.engine.stop())
+            self.loop.close()
+
+    def check_what_was_heard(self) -> None:
+        heard = np.frombuffer(self.rig.sink.heard(), "<i2")
+        reasons, at = dict(self.rig.finished), 0
+        assert len(set(self.rig.started)) == len(self.rig.started)
+        for utterance in self.rig.started:
+            _, volume, sentences = self.accepted[utterance]
+            one = np.rint(PCM * np.float32(volume) * 32768).clip(-32768, 32767).astype(np.int16)
+            whole = np.concatenate([one, *[np.zeros(PAUSE, np.int16), one] * (sentences - 1)])
+            rest = heard[at : at + len(whole)]
+            same = rest == whole[: len(rest)]
+            length = len(rest) if same.all() else int(np.argmin(same))
+            told = self.rig.stats[utterance]["audio_seconds"] * 24_000
+            if reasons[utterance] is Reason.COMPLETED:
+                assert length == len(whole), f"utterance {utterance} is not whole"
+            elif reasons[utterance] is not Reason.DEVICE:
+                # The figure is in ms; the first sample of the next one may be the same.
+                assert abs(length - told) <= 25, f"utterance {utterance}: {length} heard, {told} told"
+            at += length
+        assert at == len(heard), "something was heard that belongs to no utterance"
+
+
+TestEngineStates = EngineMachine.TestCase
+TestEngineStates.settings = settings(
+    max_examples=300 if LONG else 12,
+    stateful_step_count=80 if LONG else 30,
+    deadline=None,
+    derandomize=not LONG,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
