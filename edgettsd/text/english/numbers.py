@@ -110,6 +110,8 @@ def fraction(numerator: str, denominator: str) -> list[str]:
         last = [_DENOMINATORS[number][0 if one else 1]]
     else:
         last = ordinal(denominator)
+        if last[0] == "one" and len(last) == 2:
+            last = last[1:]
         last = last if one else [*last[:-1], last[-1] + "s"]
     return [*cardinal(numerator), *last]
 

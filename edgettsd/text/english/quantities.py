@@ -135,6 +135,7 @@ def _date(scan: Scan) -> bool:
     scan.skip(match.end(), words)
     if match[0].endswith("T"):
         scan.say("at")
+        _clock(scan)
     return True
 
 
@@ -147,8 +148,12 @@ def _half(match: re.Match[str], scan: Scan) -> tuple[list[str], int, bool]:
 
 
 def _time(scan: Scan) -> bool:
+    return not _joins(scan) and _clock(scan)
+
+
+def _clock(scan: Scan) -> bool:
     match = scan.look(_TIME) or scan.look(_HOUR)
-    if match is None or _joins(scan) or int(match["hour"]) > 24:
+    if match is None or int(match["hour"]) > 24:
         return False
     half, end, stop = _half(match, scan)
     hour = numbers.cardinal(match["hour"])
@@ -300,6 +305,9 @@ def _range(scan: Scan) -> bool:
         return False
     a, b = match["a"], match["b"]
     years = all(len(n) == 4 and 10 <= int(n[:2]) <= 20 and n.isdecimal() for n in (a, b))
+    if any(len(n) > 1 and n[0] == "0" and n.isdecimal() for n in (a, b)):
+        # No quantity has a leading zero: a code in two groups.
+        return scan.skip(match.end(), [*numbers.spelled(_digits(a)), ",", *numbers.spelled(_digits(b))])
     # 2019-21, as a span of years.
     short = len(a) == 4 and len(b) == 2 and a.isdecimal() and b.isdecimal() and "1900" <= a <= "2099"
     if years or short:
@@ -308,28 +316,28 @@ def _range(scan: Scan) -> bool:
     return _with_unit(scan, match.end(), [*number_words(a), "to", *number_words(b)], one=False)
 
 
+def _digits(text: str) -> str:
+    return "".join(c for c in text if c.isdecimal())
+
+
 def _power(scan: Scan) -> bool:
     match = scan.look(_SCIENTIFIC)
     if match and not _joins(scan):
-        minus = ["minus"] if match["sign"] == "-" else []
-        words = [
-            *number_words(match["a"]),
-            "times",
-            "ten",
-            "to",
-            "the",
-            *minus,
-            *numbers.cardinal(match["b"]),
-        ]
+        power = _exponent(match["b"], match["sign"] == "-")
+        words = [*number_words(match["a"]), "times", "ten", *power]
         return scan.skip(match.end(), words)
     match = scan.look(_POWER)
     if match is None or _joins(scan):
         return False
-    base, power = number_words(match["a"]), match["b"]
-    if match["minus"] or power not in "23":
-        minus = ["minus"] if match["minus"] else []
-        return scan.skip(match.end(), [*base, "to", "the", *minus, *numbers.cardinal(power)])
-    return scan.skip(match.end(), [*base, "squared" if power == "2" else "cubed"])
+    base, exponent = number_words(match["a"]), match["b"]
+    if match["minus"] or exponent not in tables.POWERS:
+        return scan.skip(match.end(), [*base, *_exponent(exponent, bool(match["minus"]))])
+    return scan.skip(match.end(), [*base, tables.POWERS[exponent]])
+
+
+def _exponent(power: str, minus: bool) -> list[str]:
+    """Words of a power: to the eighth, to the minus six."""
+    return ["to", "the", *(["minus", *numbers.cardinal(power)] if minus else numbers.ordinal(power))]
 
 
 def _plain(scan: Scan) -> bool:
@@ -360,7 +368,7 @@ def _plain(scan: Scan) -> bool:
 def _is_year(scan: Scan, digits: str, end: int) -> bool:
     if len(digits) != 4 or not digits.isdecimal() or _PERCENT.match(scan.text, end):
         return False
-    return "1900" <= digits <= "2099" or ("1100" <= digits < "1900" and scan.last in tables.YEAR_WORDS)
+    return "1900" <= digits <= "2099" or ("1010" <= digits < "1900" and scan.last in tables.YEAR_WORDS)
 
 
 def _unit_at(scan: Scan, at: int) -> tuple[str, int] | None:

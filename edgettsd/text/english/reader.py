@@ -75,16 +75,24 @@ def clean(text: str) -> str:
     kept = {c: c if c.isascii() or c in _KEPT else _replacement(c) for c in set(text)}
     out: list[str] = []
     for index, c in enumerate(text):
-        if c.lower() in tables.GREEK and c != "Ω" and _alone(text, index):
-            out.append(f" {tables.GREEK[c.lower()]} ")
-        else:
+        low = "μ" if c == "µ" else c.lower()
+        if low not in tables.GREEK:
             out.append(kept[c])
+        elif c not in _KEPT and not _touches(text, index, str.isalpha):
+            out.append(f" {tables.GREEK[low]} ")
+        else:
+            # A sign, as in µm, unless it is a letter of a Greek word.
+            out.append(tables.LETTERS[low] if _touches(text, index, _is_greek) else kept[c])
     return "".join(out)
 
 
-def _alone(text: str, index: int) -> bool:
-    """Whether no other letter touches the one at `index`."""
-    return not text[max(0, index - 1) : index].isalpha() and not text[index + 1 : index + 2].isalpha()
+def _touches(text: str, index: int, test: Callable[[str], bool]) -> bool:
+    """Whether the character before or behind `index` passes `test`."""
+    return test(text[max(0, index - 1) : index]) or test(text[index + 1 : index + 2])
+
+
+def _is_greek(c: str) -> bool:
+    return c != "" and "Ͱ" <= c <= "Ͽ"
 
 
 def _replacement(c: str) -> str:
@@ -329,7 +337,8 @@ def _is_camel(token: str) -> bool:
 
 
 def _word_or_letters(scan: Scan, part: str, short: int) -> None:
-    if len(part) <= short or (part.isupper() and not scan.known(part.lower())) or part in tables.SPELLED:
+    unknown = part.isupper() and part not in tables.SAID and not scan.known(part.lower())
+    if len(part) <= short or unknown or part in tables.SPELLED:
         scan.say(*letters(part))
     else:
         scan.say(part.lower())
@@ -395,7 +404,9 @@ def _sign(scan: Scan) -> bool:
     c, behind = match[0][0], scan.text[match.end() : match.end() + 1]
     before = scan.before
     scan.at = match.end()
-    if len(match[0]) > 1 and c not in ".!?&=<>":
+    if match[0] == "++":
+        scan.say("plus", "plus")
+    elif len(match[0]) > 1 and c not in ".!?&=<>":
         # Rules and rows of signs say nothing but part what is around them.
         scan.say(",")
     elif c == ".":
@@ -427,7 +438,7 @@ def _sign(scan: Scan) -> bool:
 def _leading_apostrophe(scan: Scan) -> None:
     """Words that begin with an apostrophe: 'em, 'til, 'tis."""
     match = scan.look(_WORD)
-    if match and match[0].lower() in ("em", "til", "tis", "twas", "cause", "bout", "round"):
+    if match and match[0].lower() in ("em", "n", "til", "tis", "twas", "cause", "bout", "round"):
         scan.skip(match.end(), ["'" + match[0].lower()])
 
 

@@ -1,0 +1,214 @@
+"""Durations, and the front end from text to tokens."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pytest
+from edgettsd_tools.voice import durations as tool
+from edgettsd_tools.voice.tensors import write_tensors
+from english_files import WORDS, small_durations, small_files
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgettsd.errors import InvalidOptionError, ModelInvalidError
+from edgettsd.text.english.durations import PAUSES, TEMPLATES, Durations, features, sequence
+from edgettsd.text.english.frames import PAIRS, SPECIAL_IDS, pair_phones
+from edgettsd.text.english.frontend import EnglishFrontEnd, FrameTokenizer
+
+SAID = [WORDS[w].split() for w in ("hello", "world", "yes")]
+
+
+@pytest.fixture(scope="module")
+def frontend(tmp_path_factory: pytest.TempPathFactory) -> EnglishFrontEnd:
+    return EnglishFrontEnd.load(small_files(tmp_path_factory.mktemp("frontend")))
+
+
+def phones_of(tokens: list[int]) -> str:
+    slots = [phone for token in tokens for phone in pair_phones(token)]
+    return " ".join(phone for phone, _ in groupby(slots))
+
+
+def test_features_are_within_their_tables() -> None:
+    got = features(SAID, [",", " ", "?"], ["hello", "world", "yes"])
+    assert got.shape == (len(sequence(SAID)), len(TEMPLATES))
+    assert (got >= 0).all() and (got < np.array([*TEMPLATES.values()])).all()
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.sampled_from(["B", "AE1", "S", "NG", "ER0"]), min_size=1, max_size=15),
+                  st.sampled_from([" ", *PAUSES]), st.sampled_from(["the", "cat"])),
+        min_size=1, max_size=20,
+    )
+)  # fmt: skip
+def test_features_of_any_words(words: list[tuple[list[str], str, str]]) -> None:
+    said, marks, spelling = (list(column) for column in zip(*words, strict=True))
+    got = features(said, marks, spelling)
+    assert (got >= 0).all() and (got < np.array([*TEMPLATES.values()])).all()
+
+
+def test_features_tell_places_apart() -> None:
+    names = list(TEMPLATES)
+    got = features([["B", "AE1", "D"], ["AH0"]], [",", "."], ["bad", "a"])
+    column = dict(zip(names, got.T.tolist(), strict=True))
+    places = [value % 4 for value in column["base and place in word"]]
+    assert places == [0, 1, 0, 2, 0, 3, 0]
+    marks = [value % 5 for value in column["base and mark after word"]]
+    assert marks == [1, 1, 1, 1, 1, 2, 2]
+    assert [value % 4 for value in column["base and words to the end"]] == [1, 1, 1, 1, 1, 0, 0]
+    assert column["words in text"] == [2] * 7
+
+
+def test_durations(tmp_path: Path) -> None:
+    small_durations(tmp_path / "durations.bin")
+    model = Durations.load(tmp_path / "durations.bin")
+    expected = [0.04 if p == "SP" else 0.12 if p[-1].isdigit() else 0.06 for p in sequence(SAID)]
+    assert model.predict(SAID, [" ", ",", "."], ["x"] * 3) == pytest.approx(expected, rel=1e-5)
+    got = model.seconds(SAID, [" ", ",", "."], ["x"] * 3, rate=2.0)
+    # The comma is at phone 10; the end keeps the teacher's silence.
+    assert got[10] == pytest.approx(PAUSES[","] / 2) and got[-1] == pytest.approx(0.02)
+    assert got[1] == pytest.approx(0.03)
+    assert len(model.predict([], [], [])) == 1
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.49, 2.01, -1.0, float("nan"), float("inf")])
+def test_bad_rates_are_refused(tmp_path: Path, rate: float) -> None:
+    small_durations(tmp_path / "durations.bin")
+    with pytest.raises(ValueError, match="rate is"):
+        Durations.load(tmp_path / "durations.bin").seconds(SAID, [" "] * 3, ["x"] * 3, rate)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (np.zeros(3, np.float32), "durations has shape"),
+        (np.zeros(sum(TEMPLATES.values()), np.int32), "dtype I32"),
+        (np.full(sum(TEMPLATES.values()), np.nan, np.float32), "not finite"),
+    ],
+)
+def test_bad_durations_are_refused(tmp_path: Path, tensor: np.ndarray, message: str) -> None:
+    write_tensors(tmp_path / "durations.bin", {"durations": tensor})
+    with pytest.raises(ModelInvalidError, match=message):
+        Durations.load(tmp_path / "durations.bin")
+
+
+def test_extreme_coefficients_stay_bounded(tmp_path: Path) -> None:
+    size = sum(TEMPLATES.values())
+    for value in (-6e4, 6e4):
+        write_tensors(tmp_path / "durations.bin", {"durations": np.full(size, value, np.float32)})
+        got = Durations.load(tmp_path / "durations.bin").predict(SAID, [" "] * 3, ["x"] * 3)
+        assert (got >= 0.0099).all() and (got <= 0.61).all()
+
+
+def _shard(path: Path, sentences: list[tuple[str, list[str], list[float]]]) -> None:
+    np.savez(
+        path,
+        texts=np.array([s[0] for s in sentences]),
+        phones=np.array([" ".join(s[1]) for s in sentences]),
+        lengths=np.concatenate([np.array(s[2], np.float32) for s in sentences]),
+        counts=np.array([len(s[2]) for s in sentences]),
+    )
+
+
+def test_fit_finds_the_durations_it_is_given(tmp_path: Path) -> None:
+    # A teacher whose lengths depend on the phone and on a comma behind the word.
+    rng = np.random.default_rng(5)
+    names = ("hello", "world", "door", "open", "good", "morning", "five", "yes", "no")
+    shard: list[tuple[str, list[str], list[float]]] = []
+    for _ in range(400):
+        words = [str(w) for w in rng.choice(names, rng.integers(2, 6))]
+        comma = int(rng.integers(0, len(words) - 1))
+        text = " ".join(w + ("," if i == comma else "") for i, w in enumerate(words))
+        phones = sequence([WORDS[w].split() for w in words])
+        lengths, gap = [], -1
+        for phone in phones:
+            gap += phone == "SP"
+            base = 0.05 if phone == "SP" else 0.1 if phone[-1].isdigit() else 0.05
+            lengths.append(base * (2.0 if phone == "SP" and gap == comma + 1 else 1.0))
+        shard.append((text, phones, lengths))
+    _shard(tmp_path / "shard-0000.npz", shard)
+    figures = tool.train([tmp_path / "shard-0000.npz"], tmp_path / "durations.bin")
+    assert figures["ms a phone"] < 3 and figures["per cent a sentence"] < 2
+    model = Durations.load(tmp_path / "durations.bin")
+    got = model.predict(SAID, [",", " ", "."], ["hello", "world", "yes"])
+    assert got[5] == pytest.approx(0.1, rel=0.1) and got[10] == pytest.approx(0.05, rel=0.1)
+
+
+def test_shards_of_another_dictionary_are_refused(tmp_path: Path) -> None:
+    _shard(tmp_path / "shard-0000.npz", [("hello", ["SP", "B", "SP"], [0.1, 0.1, 0.1])])
+    with pytest.raises(ValueError, match="'hello'"):
+        list(tool.sentences([tmp_path / "shard-0000.npz"], {"hello": ["HH", "AH0", "L", "OW1"]}))
+    with pytest.raises(ValueError, match="no sentences"):
+        tool.fit([])
+
+
+# Front end
+
+
+def test_tokens(frontend: EnglishFrontEnd) -> None:
+    tokens = frontend.tokens("Hello, world!")
+    assert phones_of(tokens) == "SP HH AH0 L OW1 SP W ER1 L D SP"
+    # 40 + (60+120+60+120) + 120 + (60+120+60+60) + 40 ms = 21.5 slots.
+    assert len(tokens) == 11
+    assert all(0 <= token < PAIRS for token in tokens)
+    assert frontend.tokens("Hello, world!") == tokens
+
+
+def test_words_without_a_pause_run_on(frontend: EnglishFrontEnd) -> None:
+    assert phones_of(frontend.tokens("hello world")) == "SP HH AH0 L OW1 W ER1 L D SP"
+
+
+def test_rate(frontend: EnglishFrontEnd) -> None:
+    slow, plain, fast = (len(frontend.tokens("Good morning, the door is open.", r)) for r in (0.5, 1.0, 1.25))
+    assert slow == pytest.approx(2 * plain, abs=2) and fast < plain
+    with pytest.raises(ValueError, match="rate"):
+        frontend.tokens("yes", 3.0)
+
+
+def test_pauses_grow_with_the_mark(frontend: EnglishFrontEnd) -> None:
+    lengths = [len(frontend.tokens(f"hello{mark} world")) for mark in ("", ",", ";", ".")]
+    assert lengths == sorted(lengths) and lengths[0] < lengths[1] < lengths[3]
+
+
+def test_numbers_are_said(frontend: EnglishFrontEnd) -> None:
+    assert frontend.spoken("It is 5:30.").words == ("it", "is", "five", "thirty")
+
+
+@pytest.mark.parametrize("text", ["", " ", "...", "東京", "😀", "\ud800", "---"])
+def test_silence_is_a_token(frontend: EnglishFrontEnd, text: str) -> None:
+    assert phones_of(frontend.tokens(text)) == "SP"
+    assert len(frontend.tokens(text)) == 1
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=()), max_size=80))
+@settings(max_examples=150)
+def test_any_text(frontend: EnglishFrontEnd, text: str) -> None:
+    tokens = frontend.tokens(text)
+    assert tokens and all(0 <= token < PAIRS for token in tokens)
+
+
+def test_the_frame_of_control_ids(frontend: EnglishFrontEnd) -> None:
+    tokenizer = FrameTokenizer(frontend)
+    ids = tokenizer.speech("Hello")
+    role = [SPECIAL_IDS[name] for name in ("im_start", "assistant", "newline")]
+    assert ids[: tokenizer.HEAD] == role
+    assert ids[tokenizer.HEAD : -tokenizer.TAIL] == frontend.tokens("Hello") == tokenizer.plain("Hello")
+    assert ids[-tokenizer.TAIL :] == [SPECIAL_IDS["im_end"], SPECIAL_IDS["newline"], *role]
+    with pytest.raises(InvalidOptionError, match="takes no instructions"):
+        tokenizer.instruction("angry")
+
+
+@pytest.mark.parametrize("name", ["lexicon.bin", "letters.bin", "durations.bin"])
+def test_missing_and_damaged_files_are_named(tmp_path: Path, name: str) -> None:
+    files = small_files(tmp_path)
+    with pytest.raises(ModelInvalidError, match=f"{name} is missing"):
+        EnglishFrontEnd.load({key: path for key, path in files.items() if key != name})
+    files[name].write_bytes(b"\xff" * 64)
+    with pytest.raises(ModelInvalidError, match=name):
+        EnglishFrontEnd.load(files)
+    files[name].unlink()
+    with pytest.raises(ModelInvalidError, match=name):
+        EnglishFrontEnd.load(files)
