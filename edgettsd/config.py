@@ -126,6 +126,9 @@ class EngineConfig:
         (), "Chunk sizes of the schedule in frames; empty: what the model proposes.", low=1, high=64
     )
     sentence_pause_ms: int = _key(200, "Silence between two sentences, in ms.", low=0, high=5000)
+    step_statistics: bool = _key(
+        False, "Record how long each stage of each frame takes, for edgettsctl stats; costs next to nothing."
+    )
     layout: str = _key(
         "",
         "Prompt layout: text streamed in or given in full; empty: what the model proposes.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import logging
 import os
 import stat
@@ -89,6 +90,7 @@ class SpeechService:
             "Pause": self._pause,
             "Resume": self._resume,
             "ListVoices": lambda call: [self._voices()],
+            "Stats": lambda call: [json.dumps(self._engine.stats())],
         }
         assert self._methods.keys() == self._contract.methods.keys()
         self._published: dict[str, Variant] = {}

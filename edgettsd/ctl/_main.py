@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from edgettsd.ctl import _control, _doctor, _hw, _speak, _status, _version, _voices
+from edgettsd.ctl import _control, _doctor, _hw, _speak, _stats, _status, _version, _voices
 from edgettsd.ctl._exit import TABLE, CtlError, Exit
 
-COMMANDS = (_speak, _control, _voices, _status, _doctor, _hw, _version)
+COMMANDS = (_speak, _control, _voices, _status, _stats, _doctor, _hw, _version)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -252,6 +252,8 @@ class Engine:
         if self._pipeline is not None:
             result.update(self._pipeline.counters())
         result.update({f"last_{key}": value for key, value in self._last.items()})
+        if self._pipeline is not None:
+            result.update(self._pipeline.recorder.report())
         return result
 
     def _abort(self, entry: Entry[Job]) -> None:
@@ -428,6 +430,11 @@ class Engine:
         stats = self._figures(job)
         if job.work is not None:
             self._last = stats
+            if self._pipeline is not None:
+                work = job.work
+                self._pipeline.recorder.ended(
+                    work.generation, work.accepted_ns, work.begun_ns, list(work.results), int(job.started * 1e9)
+                )
         self.on_finished(entry.id, reason, stats)
 
     def _figures(self, job: Job) -> dict[str, Any]:

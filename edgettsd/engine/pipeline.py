@@ -26,6 +26,7 @@ from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request
 from edgettsd.engine.parts import Parts, Segment
 from edgettsd.engine.plan import Sentence, sentences
+from edgettsd.metrics import Recorder
 from edgettsd.hw.threads import name_thread, pin_thread
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,9 @@ class Pipeline:
             pcm_seconds=max(30.0, 2 * config.engine.buffer_seconds),
             backpressure_seconds=config.engine.buffer_seconds,
         )
+        if config.engine.step_statistics:
+            self.pipe.trace()
+        self.recorder = Recorder(self.pipe)
         self.playout = Playout(self.pipe, preroll_ms=config.audio.preroll_ms)
 
     def start(self) -> None:
@@ -264,8 +268,10 @@ class Pipeline:
             eos=sampling.eos,
             banned=segment.banned,
             min_frames=sampling.min_new_tokens,
-            max_frames=min(left, sentence.max_frames, sampling.max_frames),
+            # The estimate bounds only what has no length of its own.
+            max_frames=min(left, max(sentence.max_frames, segment.end_frames), sampling.max_frames),
             drop_frames=segment.drop_frames,
+            end_frames=segment.end_frames,
             repeat_frames=round(engine.runaway_repeat_seconds / frame_seconds),
             repeat_period=min(64, round(engine.runaway_period_seconds / frame_seconds)),
             seed=work.seed,

@@ -39,6 +39,7 @@ def test_the_running_daemon_introspects_as_the_xml_says(system):
             "Resume",
             "SynthesizeToFd",
             "ListVoices",
+            "Stats",
         }
         for path, child in (("/", "org"), ("/org", "edgettsd"), ("/org/edgettsd", "Speech1")):
             assert [n.get("name") for n in ET.fromstring(await introspect(path))] == [child]
