@@ -36,6 +36,11 @@ class FakeTalker(TalkerHandle):
     @property
     def max_context(self) -> int: ...
     @property
+    def step_us(self) -> int:
+        """May be set while the talker works: the machine becomes slower."""
+    @step_us.setter
+    def step_us(self, value: int) -> None: ...
+    @property
     def counts(self) -> dict[str, int]:
         """Over the whole life: resets, calls (of feed) and positions; may be read from any thread."""
     def feed(self, rows: npt.NDArray[np.float32]) -> None: ...

@@ -116,6 +116,14 @@ cdef class FakeTalker(TalkerHandle):
         return self._t.base.max_context
 
     @property
+    def step_us(self):
+        return self._t.step_us
+
+    @step_us.setter
+    def step_us(self, value):
+        self._t.step_us = _bounded("step_us", value, 0, 60000000)
+
+    @property
     def counts(self):
         return _counts(&self._t.counts, "positions")
 

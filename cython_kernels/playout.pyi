@@ -76,7 +76,8 @@ class FakeSink(_Sink):
     """A sink that plays by the clock at `speed` (0: everything at once) and keeps the first `capture` frames.
 
     buffer: frames it holds. xrun_at: runs dry once at this heard frame; fail_at: fails there with fail_errno (-1:
-    never). open_errno: open fails. open_ms, drain_ms: how long open takes, how late the end comes.
+    never), fail_times times (0: for ever). open_errno: the first open_fails opens fail (0: all). open_ms, close_ms,
+    drain_ms: how long open and close take, how late the end comes.
     """
 
     rate: int
@@ -90,9 +91,12 @@ class FakeSink(_Sink):
         xrun_at: int = -1,
         fail_at: int = -1,
         fail_errno: int = 19,
+        fail_times: int = 0,
         open_errno: int = 0,
+        open_fails: int = 0,
         open_ms: int = 0,
         drain_ms: int = 0,
+        close_ms: int = 0,
         keep_open_ms: int = -1,
         stall_ms: int = 0,
     ) -> None: ...

@@ -16,6 +16,7 @@ from edgettsd import config as config_file
 from edgettsd import log as logs
 from edgettsd.bus import BUS_NAME, BusError, Connection, Limits, NameTakenError, SpeechService
 from edgettsd.config import Config, ConfigError
+from edgettsd.engine import scripted
 from edgettsd.engine._api import Engine
 from edgettsd.errors import SpeechError
 from edgettsd.hw import Plan, Profile, ProfileError, adapt, load_profile, thermal
@@ -83,16 +84,23 @@ def _parser() -> argparse.ArgumentParser:
         metavar="ENGINE",
         type=_engine_kind,
         default=("real", 1.0),
-        help="real (default), or fake[:SPEED]: scripted, without model and sound",
+        help="real (default); fake[:SPEED]: scripted, without model and sound; "
+        "scripted[:KEY=VALUE,...]: the real engine without a model (see edgettsd.engine.scripted)",
     )
     return parser
 
 
-def _engine_kind(text: str) -> tuple[str, float]:
-    """real, fake or fake:SPEED."""
+def _engine_kind(text: str) -> tuple[str, float | str]:
+    """real, fake, fake:SPEED, scripted or scripted:KEY=VALUE,..."""
     kind, _, speed = text.partition(":")
+    if kind == "scripted":
+        try:
+            scripted.parse(speed)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+        return kind, speed
     if kind not in ("real", "fake") or (speed and kind == "real"):
-        raise argparse.ArgumentTypeError(f"{text!r}: allowed are real, fake and fake:SPEED")
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed are real, fake, fake:SPEED and scripted:...")
     try:
         factor = float(speed or "1")
     except ValueError:
@@ -130,19 +138,21 @@ def _machine(config: Config) -> tuple[Profile, Plan]:
     return profile, plan
 
 
-def _make_engine(config: Config, kind: tuple[str, float], plan: Plan) -> Engine:
+def _make_engine(config: Config, kind: tuple[str, float | str], plan: Plan) -> Engine:
     # Imported late: the fake engine needs no compiled kernels, and a broken build must not hide its reason.
     if kind[0] == "fake":
         from edgettsd.engine.fake import FakeEngine
 
-        return FakeEngine(config, kind[1])
+        return FakeEngine(config, float(kind[1]))
+    if kind[0] == "scripted":
+        return scripted.make(config, str(kind[1]), plan)
     from edgettsd.engine import Engine as RealEngine
 
     return RealEngine(config, plan=plan)
 
 
 async def _serve(
-    config: Config, kind: tuple[str, float], notifier: Notifier, machine: tuple[Profile, Plan]
+    config: Config, kind: tuple[str, float | str], notifier: Notifier, machine: tuple[Profile, Plan]
 ) -> int:
     """Serve until SIGTERM, SIGINT or the loss of the bus; returns the exit status."""
     stop = asyncio.Event()

@@ -177,6 +177,8 @@ int et_pipe_push_item(et_pipe *p, const et_item *item)
 int et_pipe_pop_item(et_pipe *p, et_item *item, int timeout_ms)
 {
     for (;;) {
+        /* Playout wakes the decoder every period: waiting without an item is life, too. */
+        atomic_fetch_add_explicit(&p->decoder_beat, 1, memory_order_relaxed);
         if (stopping(p))
             return ET_E_STOPPED;
         while (et_ring_read(&p->items, item, 1)) {

@@ -49,6 +49,7 @@ static int advance(fake_sink *k)
         if ((uint64_t)fail > before)
             hear(k, k->heard + ((uint64_t)fail - before));
         k->failed++;
+        k->running = k->want_run = false;
         return -k->config.fail_errno;
     }
     if (xrun >= 0 && !k->xrun_done && before + (until - k->heard) >= (uint64_t)xrun) {

@@ -1,8 +1,8 @@
 """Random calls and faults against the engine, over scripted kernels and a scripted device.
 
-Whatever happens: an accepted utterance finishes exactly once, the engine's state fits what is accepted and not
-finished, and the device heard each utterance from its beginning, in order, without a hole, and nothing after its
-end. EDGETTSD_LONG=1 runs many thousand steps.
+Whatever happens: an accepted utterance finishes exactly once, the engine's state fits what is accepted and
+not finished, and the device heard each utterance from its beginning, in order, without a hole, and nothing
+after its end. EDGETTSD_LONG=1 runs many thousand steps.
 """
 
 from __future__ import annotations

@@ -1,0 +1,39 @@
+"""The pipe, the frame loop and playout under ThreadSanitizer and AddressSanitizer.
+
+Four threads, random aborts, pauses and faults, from this checkout's C sources. EDGETTSD_LONG=1 runs for
+minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "cython_kernels" / "src"
+FILES = (
+    "et_ring et_pipe et_trace et_sampler et_generate et_decode et_runaway et_schedule et_fake "
+    "et_playout et_playout_step et_sink_choice et_sink_fake"
+).split()
+MILLISECONDS = 120_000 if os.environ.get("EDGETTSD_LONG") else 3000
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_the_threads_of_the_daemon_under_a_sanitizer(sanitizer: str, tmp_path: Path) -> None:
+    program = tmp_path / "pipe_stress"
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    command = [compiler, "-std=gnu11", "-O1", "-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
+    command += ["-Wno-psabi", "-I", str(SOURCES), "-o", str(program), str(ROOT / "tests/rigs/pipe_stress.c")]
+    command += [str(SOURCES / f"{name}.c") for name in FILES] + ["-lm", "-lpthread"]
+    subprocess.run(command, check=True)
+    # With address randomisation some kernels leave ThreadSanitizer no room for its shadow memory.
+    run = ["setarch", "--addr-no-randomize", str(program), "7", str(MILLISECONDS)]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=MILLISECONDS / 1000 + 120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stderr, done.stderr
+    assert "generations" in done.stdout
