@@ -64,6 +64,7 @@ class Generator:
         collect: int = 0,
         repeat_frames: int = 0,
         repeat_period: int = 0,
+        end_frames: int = 0,
     ) -> dict[str, Any]:
         """One segment into the pipe, without the GIL, until EOS, `max_frames`, abort or error.
 
@@ -71,7 +72,8 @@ class Generator:
         ("completed", "limit", "runaway", "aborted", "error"), error, nanoseconds by stage, and with `collect` the codes
         [frames, groups] int16 of the first `collect` frames. It has run away (error "ok") when more than
         `repeat_frames` codes of codebook 0 in a row are those of up to `repeat_period` (at most 64) frames
-        before, 0: never; or (error "runaway") when the decoder says so.
+        before, 0: never; or (error "runaway") when the decoder says so. With `end_frames` it is complete
+        after exactly so many frames, and neither EOS nor repetition ends it.
         """
 
 class DecodeLoop:

@@ -37,6 +37,7 @@ cdef extern from "et_generate.h" nogil:
         int min_frames
         int max_frames
         int drop_frames
+        int end_frames
         int repeat_frames
         int repeat_period
         uint64_t seed
@@ -208,7 +209,7 @@ cdef class Generator:
 
     def run(self, uint32_t generation, prompt, trailing, pad_row, *, talker, predictor, int eos, banned=None,
             int min_frames=0, int max_frames=4096, int drop_frames=0, uint64_t seed=0, uint64_t stream=0,
-            int collect=0, int repeat_frames=0, int repeat_period=0):
+            int collect=0, int repeat_frames=0, int repeat_period=0, int end_frames=0):
         cdef et_segment seg
         cdef et_result r
         cdef const float[::1] pad
@@ -239,6 +240,9 @@ cdef class Generator:
             raise ValueError(f"repeat_frames is {repeat_frames} and repeat_period {repeat_period}: "
                              f"allowed is 0 or more, and 0 to {ET_MAX_PERIOD}")
         seg.repeat_frames, seg.repeat_period = repeat_frames, repeat_period
+        if end_frames < 0:
+            raise ValueError(f"end_frames is {end_frames}: allowed is 0 (off) or more")
+        seg.end_frames = end_frames
         seg.seed, seg.stream = seed, stream
         array = np.zeros((max(collect, 1), self.groups), np.int16)
         out = array

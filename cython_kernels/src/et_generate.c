@@ -178,7 +178,8 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
         atomic_fetch_add_explicit(&g->pipe->generator_beat, 1, memory_order_relaxed);
         if ((err = alive(g, seg->generation)))
             return err;
-        et_constraint c = {.banned = seg->banned, .eos = seg->eos, .ban_eos = r->frames < seg->min_frames};
+        et_constraint c = {.banned = seg->banned, .eos = seg->eos,
+                           .ban_eos = seg->end_frames || r->frames < seg->min_frames};
         t0 = step.t_ns = et_now_ns();
         int64_t sampled = r->sample_ns;
         int c0 = et_sampler_draw(&g->c0, g->talker->logits(g->talker), g->talker->vocab, &seg->c0, &c);
@@ -192,7 +193,7 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
             end(r, ET_LIMIT, ET_OK);
             return ET_OK;
         }
-        if (et_repeat_code(&g->repeat, c0)) {
+        if (!seg->end_frames && et_repeat_code(&g->repeat, c0)) {
             end(r, ET_RUNAWAY, ET_OK);
             return ET_OK;
         }
@@ -216,6 +217,14 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
         for (int i = 0; i < hidden; i++)
             g->row[i] += text[i];
         r->frames++;
+        if (r->frames == seg->end_frames) {
+            /* The length is known: the talker need not look at the last frame. */
+            step.part_ns[ET_STEP_TALKER] = 0;
+            step.part_ns[ET_STEP_SAMPLE] = r->sample_ns - sampled;
+            keep(g, seg, &step, ET_STEP_FRAME);
+            end(r, ET_COMPLETED, ET_OK);
+            return ET_OK;
+        }
         if ((err = alive(g, seg->generation)))
             return err;
         err = g->talker->feed(g->talker, g->row, 1);

@@ -48,6 +48,7 @@ typedef struct {
     int min_frames;         /* eos is banned before this many */
     int max_frames;
     int drop_frames;        /* leading frames that are decoded and dropped */
+    int end_frames;         /* complete after exactly this many frames: eos is banned, repeats are allowed; 0: off */
     int repeat_frames;      /* more codes of codebook 0 in a row than this that repeat are a runaway; 0: never */
     int repeat_period;      /* the longest repeated pattern, frames */
     uint64_t seed, stream;
@@ -66,7 +67,7 @@ typedef struct {
     int steps;              /* talker steps run after the prefill */
 } et_result;
 
-/* Runs until EOS, max_frames, a runaway, a new generation or an error. Pushes SEG_BEGIN, frames, SEG_END.
+/* Runs until EOS, end_frames, max_frames, a runaway, a new generation or an error. Pushes SEG_BEGIN, frames, SEG_END.
  * When codes is not NULL the frames [max_codes][groups] are also written there (max_codes frames at most). */
 void et_generate(et_generator *g, const et_segment *seg, et_result *result, int16_t *codes, int max_codes);
 

@@ -20,10 +20,12 @@ from edgettsd.engine._api import SpeakOptions, Voice
 from edgettsd.engine.parts import ModelInfo, Segment
 from edgettsd.errors import InvalidOptionError
 from edgettsd.hw import adapt, load_profile
+from edgettsd.models.manifest import FRAMES
 from edgettsd.models.qwen3_tts.prompt import PromptBuilder
 from edgettsd.models.qwen3_tts.sampling import Sampling
-from edgettsd.models.qwen3_tts.tokenizer import TextTokenizer
+from edgettsd.models.qwen3_tts.tokenizer import TextTokenizer, Tokenizer
 from edgettsd.models.store import Bundle, open_bundle
+from edgettsd.text.english.frontend import EnglishFrontEnd, FrameTokenizer
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +41,8 @@ class BundleParts:
         self._bundle, self._config = bundle, config
         self._embeddings = bundle.open_embeddings()
         tables = self._embeddings
-        tokenizer = TextTokenizer.load(bundle.files["tokenizer.gguf"], manifest.tokens)
-        self._builder = PromptBuilder(manifest.raw, tables, tokenizer)
+        self._tokenizer = load_tokenizer(bundle)
+        self._builder = PromptBuilder(manifest.raw, tables, self._tokenizer)
         self._sampling = Sampling.from_manifest(manifest.raw)
         self._tables = [tables[f"codec.{group}"] for group in range(manifest.code_groups)]
         self._banned = np.zeros(manifest.talker.vocab, np.uint8)
@@ -114,7 +116,10 @@ class BundleParts:
 
     def segment(self, text: str, options: SpeakOptions) -> Segment:
         """Prompt rows and sampling of one sentence."""
-        layout = self._config.engine.layout or None
+        manifest = self._bundle.manifest
+        timed = manifest.text_frontend == FRAMES
+        # A token a frame makes sense only beside its frame.
+        layout = "streaming" if timed else self._config.engine.layout or None
         prompt = self._builder.build(
             text,
             voice=self._voice(options),
@@ -122,8 +127,16 @@ class BundleParts:
             instruct=options.instruct,
             layout=layout,
         )
+        lead = manifest.lead_frames
+        # The first token is in the prompt, the last trailing row ends the text: as many rows as tokens.
         return Segment(
-            prompt.prompt, prompt.trailing, prompt.pad_row, self._merged(options), banned=self._banned
+            prompt.prompt,
+            prompt.trailing,
+            prompt.pad_row,
+            self._merged(options),
+            banned=self._banned,
+            drop_frames=lead,
+            end_frames=len(prompt.trailing) + lead if timed else 0,
         )
 
     def close(self) -> None:
@@ -153,6 +166,13 @@ class BundleParts:
             top_p=options.top_p,
             repetition_penalty=options.repetition_penalty,
         )
+
+
+def load_tokenizer(bundle: Bundle) -> Tokenizer:
+    """What turns text to ids in this bundle; raises ModelInvalidError."""
+    if bundle.manifest.text_frontend == FRAMES:
+        return FrameTokenizer(EnglishFrontEnd.load(bundle.files))
+    return TextTokenizer.load(bundle.files["tokenizer.gguf"], bundle.manifest.tokens)
 
 
 def cache_folder() -> Path | None:

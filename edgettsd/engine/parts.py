@@ -44,7 +44,8 @@ class Segment:
     """Everything the frame loop needs for one sentence; H is the talker's hidden size.
 
     `prompt` [n, H], `trailing` [m, H] and `pad_row` [H] float32; `banned` uint8 [talker vocab] marks ids of
-    codebook 0 that are never drawn; `drop_frames` leading frames are decoded and dropped.
+    codebook 0 that are never drawn; `drop_frames` leading frames are decoded and dropped. With
+    `end_frames` the sentence is complete after exactly so many frames, dropped ones included; 0: at EOS.
     """
 
     prompt: Rows
@@ -53,6 +54,7 @@ class Segment:
     sampling: Sampling
     banned: npt.NDArray[np.uint8] | None = None
     drop_frames: int = 0
+    end_frames: int = 0
 
 
 class Parts(Protocol):
@@ -96,12 +98,14 @@ class FakeParts:
     decode_us: int = 0
     talker_fail_at: int = -1
     decoder_fail_at: int = -1
-    # Codes of codebook 0, the last `period` of them for ever; loudness of the frames (see cython_kernels.fake).
+    # Codes of codebook 0, the last `period` of them for ever; loudness of frames (see cython_kernels.fake).
     script: Sequence[int] = ()
     period: int = 0
     levels: Sequence[int] = ()
     groups: int = 16
     hidden: int = 8
+    drop_frames: int = 0
+    end_frames: int = 0
     segment_error: Exception | None = None
     info: ModelInfo = field(init=False)
 
@@ -156,7 +160,14 @@ class FakeParts:
             raise self.segment_error
         greedy = LoopSampling(do_sample=False)
         zeros = np.zeros((1, self.hidden), np.float32)
-        return Segment(zeros, zeros[:0], zeros[0], Sampling(talker=greedy, predictor=greedy, eos=2150))
+        return Segment(
+            zeros,
+            zeros[:0],
+            zeros[0],
+            Sampling(talker=greedy, predictor=greedy, eos=2150),
+            drop_frames=self.drop_frames,
+            end_frames=self.end_frames,
+        )
 
     def close(self) -> None:
         """Nothing to release."""

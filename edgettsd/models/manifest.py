@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import ModelInvalidError
+from ..text.english import frames
 from ._fields import Fields
 
 FORMAT = 1
@@ -20,7 +21,13 @@ DECODER_PRECISIONS = ("f32", "f16", "int8")
 EMBEDDING_DTYPES = ("f32", "f16")
 SCHEDULES = ("fixed", "ramp", "adaptive")
 LAYOUTS = ("streaming", "full")
-FILES = ("talker.gguf", "predictor.gguf", "embeddings.safetensors", "decoder.tflite", "tokenizer.gguf")
+COMMON_FILES = ("talker.gguf", "predictor.gguf", "embeddings.safetensors", "decoder.tflite")
+BPE, FRAMES = "qwen2-bpe", "en-frames"
+FRONTENDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {BPE: ("tokenizer.gguf",), FRAMES: ("lexicon.bin", "letters.bin", "durations.bin")}
+)
+"""Text front ends with the files that each one adds to a bundle."""
+FILES = (*COMMON_FILES, *FRONTENDS[BPE])
 TOKENS = ("im_start", "im_end", "tts_pad", "tts_bos", "tts_eos")
 CODEC_TOKENS = ("pad", "bos", "eos", "think", "nothink", "think_bos", "think_eos")
 MAX_MANIFEST = 1 << 20
@@ -84,7 +91,10 @@ class SamplingTable:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A checked manifest; `raw` is the same as plain JSON values."""
+    """A checked manifest; `raw` is the same as plain JSON values.
+
+    `lead_frames` is how far the text is ahead of the audio (front end en-frames), in frames.
+    """
 
     task: str
     size: str
@@ -101,6 +111,7 @@ class Manifest:
     embeddings_dtype: str
     text_frontend: str
     text_vocab: int
+    lead_frames: int
     tokens: Mapping[str, int]
     codec_tokens: Mapping[str, int]
     languages: Mapping[str, int]
@@ -136,9 +147,7 @@ def parse_manifest(data: bytes, source: str = "manifest.json") -> Manifest:
     talker, predictor = _talker(top.table("talker")), _predictor(top.table("predictor"))
     if predictor.input_hidden != talker.hidden:
         raise top.refuse("predictor", f"input_hidden must be talker.hidden, {talker.hidden}")
-    text = top.table("text")
-    frontend, text_vocab = text.text("frontend", ("qwen2-bpe",)), text.whole("vocab", 1, 1 << 22)
-    text.done()
+    frontend, text_vocab, lead_frames = _text(top.table("text"))
     embeddings = top.table("embeddings")
     embeddings_dtype = embeddings.text("dtype", EMBEDDING_DTYPES)
     embeddings.done()
@@ -156,14 +165,15 @@ def parse_manifest(data: bytes, source: str = "manifest.json") -> Manifest:
         sample_rate=top.whole("sample_rate", 8000, 192000),
         samples_per_frame=top.whole("samples_per_frame", 1, 1 << 16),
         code_groups=top.whole("code_groups", 2, 32),
-        files=_files(top.table("files")),
+        files=_files(top.table("files"), bundle_files(frontend)),
         talker=talker,
         predictor=predictor,
         decoder=decoder,
         embeddings_dtype=embeddings_dtype,
         text_frontend=frontend,
         text_vocab=text_vocab,
-        tokens=_ids(top, "tokens", TOKENS, text_vocab),
+        lead_frames=lead_frames,
+        tokens=_tokens(top, frontend, text_vocab),
         codec_tokens=_ids(top, "codec_tokens", CODEC_TOKENS, talker.vocab),
         languages=languages,
         voices=_voices(top.table("voices"), languages, talker.vocab),
@@ -175,7 +185,7 @@ def parse_manifest(data: bytes, source: str = "manifest.json") -> Manifest:
         max_frames=sampling.whole("max_frames", 1, 1 << 20),
         schedule_kind=schedule_kind,
         schedule_chunks=schedule_chunks,
-        layout=top.text("layout", LAYOUTS),
+        layout=top.text("layout", LAYOUTS if frontend == BPE else LAYOUTS[:1]),
         raw=MappingProxyType(raw),
     )
     sampling.done()
@@ -245,14 +255,42 @@ def _schedule(table: Fields, decoder: DecoderInfo) -> tuple[str, tuple[int, ...]
     return kind, chunks
 
 
-def _files(table: Fields) -> Mapping[str, FileEntry]:
+def bundle_files(frontend: str) -> tuple[str, ...]:
+    """Names of the files of a bundle with this text front end, the manifest apart."""
+    return (*COMMON_FILES, *FRONTENDS[frontend])
+
+
+def _text(table: Fields) -> tuple[str, int, int]:
+    """Front end, number of text ids, and how many frames the text is ahead of the audio."""
+    frontend, vocab = table.text("frontend", tuple(FRONTENDS)), table.whole("vocab", 1, 1 << 22)
+    lead = 0
+    if frontend == FRAMES:
+        lead = table.whole("lead_frames", 0, 64)
+        if vocab != frames.VOCAB:
+            raise table.refuse("vocab", f"front end {FRAMES} has {frames.VOCAB} ids")
+    table.done()
+    return frontend, vocab, lead
+
+
+def _tokens(top: Fields, frontend: str, vocab: int) -> Mapping[str, int]:
+    tokens = _ids(top, "tokens", TOKENS, vocab)
+    if frontend == FRAMES:
+        for name, token in tokens.items():
+            if token != frames.SPECIAL_IDS[name]:
+                raise top.table("tokens").refuse(
+                    name, f"front end {FRAMES} has {frames.SPECIAL_IDS[name]} for it"
+                )
+    return tokens
+
+
+def _files(table: Fields, wanted: tuple[str, ...]) -> Mapping[str, FileEntry]:
     files: dict[str, FileEntry] = {}
     for name in table.names():
-        if name not in FILES:
+        if name not in wanted:
             plain = not set(name) & set("/\\") and name not in (".", "..")
             what = "is unknown" if plain else "is not a plain file name"
-            raise table.refuse(name, f"this name {what}, allowed are {', '.join(FILES)}")
-    for name in FILES:
+            raise table.refuse(name, f"this name {what}, allowed are {', '.join(wanted)}")
+    for name in wanted:
         entry = table.table(name)
         size, digest = entry.whole("size", 1, 1 << 48), entry.text("sha256")
         if len(digest) != 64 or set(digest) - set("0123456789abcdef"):

@@ -11,8 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ..errors import ModelInvalidError
+from ..text.english.frontend import EnglishFrontEnd
 from .gguf import read_gguf_header
-from .manifest import FILES, MAX_MANIFEST, Manifest, TransformerSizes, parse_manifest
+from .manifest import FRAMES, MAX_MANIFEST, Manifest, TransformerSizes, parse_manifest
 from .safetensors import SafetensorsFile
 
 MANIFEST = "manifest.json"
@@ -55,13 +56,16 @@ def check_bundle(folder: Path, verify: str = "size") -> Bundle:
     """As `open_bundle`, for a conversion that is about to be finished."""
     manifest = parse_manifest(_read_manifest(folder), str(folder / MANIFEST))
     try:
-        files = MappingProxyType({name: _check_file(folder, name, manifest) for name in FILES})
+        files = MappingProxyType({name: _check_file(folder, name, manifest) for name in manifest.files})
         if verify == "full":
             for name, file in files.items():
                 _check_digest(file, manifest.files[name].sha256)
         _check_talker(files["talker.gguf"], manifest)
         _check_predictor(files["predictor.gguf"], manifest)
-        _check_tokenizer(files["tokenizer.gguf"], manifest)
+        if manifest.text_frontend == FRAMES:
+            EnglishFrontEnd.load(files)
+        else:
+            _check_tokenizer(files["tokenizer.gguf"], manifest)
         _check_embeddings(files["embeddings.safetensors"], manifest)
         _check_decoder(files["decoder.tflite"])
     except OSError as error:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from edgettsd.errors import InvalidOptionError, ModelInvalidError, UnknownVoiceError
 
-from .tokenizer import TextTokenizer
+from .tokenizer import Tokenizer
 
 Rows = npt.NDArray[np.float32]
 
@@ -46,7 +46,7 @@ class PromptBuilder:
     """
 
     def __init__(
-        self, manifest: Mapping[str, Any], tensors: Mapping[str, np.ndarray], tokenizer: TextTokenizer
+        self, manifest: Mapping[str, Any], tensors: Mapping[str, np.ndarray], tokenizer: Tokenizer
     ) -> None:
         self._name: str = manifest["name"]
         self._tensors = tensors

@@ -18,6 +18,17 @@ class Encoder(Protocol):
     def encode(self, pieces: Iterable[str]) -> list[int]: ...
 
 
+class Tokenizer(Protocol):
+    """Text to the ids of a prompt; `speech` gives HEAD ids, those of the text, and TAIL ids."""
+
+    HEAD: int
+    TAIL: int
+
+    def speech(self, text: str) -> list[int]: ...
+    def instruction(self, instruct: str) -> list[int]: ...
+    def plain(self, text: str) -> list[int]: ...
+
+
 class TextTokenizer:
     """Builds the id sequences of the official text templates.
 

@@ -1,0 +1,193 @@
+"""A bundle with the English front end: its manifest, its files, and sentences of known length."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import model_files
+import numpy as np
+import pytest
+from engine_rig import SPF, Rig, drive, expected_pcm, with_config
+from english_files import small_files
+
+from cython_kernels.playout import FakeSink
+from edgettsd.config import Config, ModelConfig
+from edgettsd.engine._api import Reason, SpeakOptions
+from edgettsd.engine.bundle_parts import BundleParts
+from edgettsd.engine.parts import FakeParts
+from edgettsd.errors import ModelInvalidError
+from edgettsd.models.manifest import FRAMES, bundle_files, parse_manifest
+from edgettsd.models.store import open_bundle
+from edgettsd.text.english.frames import SPECIAL_IDS, VOCAB
+from edgettsd.text.english.frontend import EnglishFrontEnd
+
+LEAD = 4
+
+
+def timed_bundle(folder: Path) -> Path:
+    """The tiny random bundle with the English front end in the place of its tokenizer."""
+    model_files.copy(model_files.bundle(), folder)
+    (folder / "tokenizer.gguf").unlink()
+    small_files(folder)
+
+    def cut(tensors: dict[str, Any]) -> None:
+        tensors["text"] = tensors["text"][:VOCAB]
+
+    dtype = json.loads((folder / "manifest.json").read_text())["embeddings"]["dtype"].upper()
+    model_files.edit_safetensors(folder / "embeddings.safetensors", cut, dtype)
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["text"] = {"frontend": FRAMES, "vocab": VOCAB, "lead_frames": LEAD}
+        manifest["tokens"] = {name: SPECIAL_IDS[name] for name in manifest["tokens"]}
+        manifest["files"] = {name: {"size": 1, "sha256": "0" * 64} for name in bundle_files(FRAMES)}
+
+    model_files.edit_json(folder / "manifest.json", change)
+    model_files.restate(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return timed_bundle(tmp_path_factory.mktemp("timed") / "bundle")
+
+
+@pytest.fixture(scope="module")
+def parts(bundle: Path) -> BundleParts:
+    return BundleParts.load(dataclasses.replace(Config(), model=ModelConfig(path=str(bundle))))
+
+
+def test_it_opens(bundle: Path) -> None:
+    opened = open_bundle(bundle, "full")
+    assert set(opened.files) == set(bundle_files(FRAMES))
+    assert opened.manifest.text_frontend == FRAMES and opened.manifest.lead_frames == LEAD
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m["text"].pop("lead_frames"), r"text\.lead_frames is missing"),
+        (lambda m: m["text"].update(lead_frames=65), r"text\.lead_frames is 65"),
+        (lambda m: m["text"].update(lead_frames=-1), r"text\.lead_frames is -1"),
+        (lambda m: m["text"].update(lead_frames="4"), r"text\.lead_frames is '4'"),
+        (lambda m: m["text"].update(vocab=VOCAB + 1), f"has {VOCAB} ids"),
+        (lambda m: m["text"].update(frontend="fr-frames"), "allowed are qwen2-bpe, en-frames"),
+        (lambda m: m["text"].update(frontend="qwen2-bpe"), "lead_frames is unknown"),
+        (lambda m: m["tokens"].update(tts_eos=7), r"tokens\.tts_eos is 7"),
+        (lambda m: m.update(layout="full"), "layout is 'full'"),
+        (lambda m: m["files"].pop("letters.bin"), r"letters\.bin is missing"),
+        (lambda m: m["files"].update({"tokenizer.gguf": m["files"]["letters.bin"]}), "this name is unknown"),
+    ],
+)
+def test_bad_manifests_are_refused(
+    bundle: Path, change: Callable[[dict[str, Any]], Any], message: str
+) -> None:
+    value = json.loads((bundle / "manifest.json").read_text())
+    change(value)
+    with pytest.raises(ModelInvalidError, match=message):
+        parse_manifest(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("name", ["lexicon.bin", "letters.bin", "durations.bin"])
+def test_bad_files_are_refused(tmp_path: Path, bundle: Path, name: str) -> None:
+    folder = model_files.copy(bundle, tmp_path / "bundle")
+    (folder / name).unlink()
+    with pytest.raises(ModelInvalidError, match=f"{name} is missing"):
+        open_bundle(folder)
+    (folder / name).write_bytes(b"\0" * 256)
+    model_files.restate(folder)
+    with pytest.raises(ModelInvalidError, match=name):
+        open_bundle(folder)
+
+
+@pytest.mark.parametrize("text", ["Hello, world!", "yes", "東京"])
+@pytest.mark.parametrize("layout", ["", "full"])
+def test_a_segment_has_a_row_for_every_frame(bundle: Path, text: str, layout: str) -> None:
+    config = dataclasses.replace(with_config(layout=layout), model=ModelConfig(path=str(bundle)))
+    loaded = BundleParts.load(config)
+    segment = loaded.segment(text, SpeakOptions())
+    tokens = EnglishFrontEnd.load(open_bundle(bundle).files).tokens(text)
+    assert len(segment.trailing) == len(tokens)
+    assert segment.drop_frames == LEAD and segment.end_frames == len(tokens) + LEAD
+    with loaded._bundle.open_embeddings() as tables:
+        rows = np.array(tables["text"], np.float32)
+        codec = np.array(tables["codec.0"], np.float32)
+    codec_tokens = loaded._bundle.manifest.codec_tokens
+    assert np.array_equal(segment.trailing[:-1], rows[tokens[1:]])
+    assert np.array_equal(segment.trailing[-1], rows[SPECIAL_IDS["tts_eos"]])
+    assert np.array_equal(segment.pad_row, rows[SPECIAL_IDS["tts_pad"]])
+    assert np.array_equal(segment.prompt[-1], rows[tokens[0]] + codec[codec_tokens["bos"]])
+    role = rows[[SPECIAL_IDS[name] for name in ("im_start", "assistant", "newline")]]
+    assert np.array_equal(segment.prompt[:3], role)
+
+
+def test_other_bundles_end_at_eos() -> None:
+    config = dataclasses.replace(Config(), model=ModelConfig(path=str(model_files.bundle())))
+    segment = BundleParts.load(config).segment("Hello", SpeakOptions())
+    assert segment.end_frames == segment.drop_frames == 0
+
+
+# The frame loop
+
+
+def heard(sink: FakeSink) -> int:
+    return len(sink.heard()) // 2 // SPF
+
+
+@pytest.mark.parametrize("eos_after", [0, 3, 20, -1])
+@pytest.mark.parametrize("drop", [0, 4])
+def test_an_utterance_has_exactly_its_frames(eos_after: int, drop: int) -> None:
+    """Whatever the model says of its end."""
+
+    async def test(rig: Rig) -> None:
+        utterance = rig.say("Hello.")
+        assert await rig.ended(utterance) is Reason.COMPLETED
+        assert rig.stats[utterance]["frames"] == 20
+
+    rig = drive(test, parts=FakeParts(eos_after=eos_after, end_frames=20, drop_frames=drop))
+    assert heard(rig.sink) == 20 - drop
+
+
+def test_the_frames_are_those_without_an_end() -> None:
+    async def test(rig: Rig) -> None:
+        assert await rig.ended(rig.say("Hello.")) is Reason.COMPLETED
+
+    rig = drive(test, parts=FakeParts(eos_after=-1, end_frames=20))
+    assert rig.sink.heard()[: 2 * 20 * SPF] == expected_pcm(20)
+
+
+def test_repeated_codes_are_no_runaway_when_the_length_is_known() -> None:
+    async def test(rig: Rig) -> None:
+        utterance = rig.say("Hello.")
+        assert await rig.ended(utterance) is Reason.COMPLETED
+        assert rig.stats[utterance]["frames"] == 120
+
+    drive(test, parts=FakeParts(eos_after=-1, script=[100, 200], period=1, end_frames=120))
+
+
+def test_the_estimate_does_not_cut_a_known_length() -> None:
+    async def test(rig: Rig) -> None:
+        utterance = rig.say("$1.")
+        assert await rig.ended(utterance) is Reason.COMPLETED
+        assert rig.stats[utterance]["frames"] == 300
+
+    drive(test, parts=FakeParts(eos_after=-1, end_frames=300))
+
+
+def test_a_limit_still_ends_a_known_length() -> None:
+    async def test(rig: Rig) -> None:
+        utterance = rig.say("Hello.", max_seconds=1.0)
+        assert await rig.ended(utterance) is Reason.LIMIT
+        assert rig.stats[utterance]["frames"] <= 13
+
+    drive(test, parts=FakeParts(eos_after=-1, end_frames=300))
+
+
+def test_a_negative_length_is_refused() -> None:
+    async def test(rig: Rig) -> None:
+        assert await rig.ended(rig.say("Hello.")) is Reason.ERROR
+
+    drive(test, parts=FakeParts(eos_after=-1, end_frames=-1))
