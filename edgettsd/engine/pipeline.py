@@ -6,7 +6,6 @@ The loops themselves run in C without the GIL; Python touches only the start and
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
@@ -18,16 +17,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from cython_kernels.playout import Playout
-
 from cython_kernels.frame_loop import DecodeLoop, Generator
 from cython_kernels.pipe import ITEM_END, ITEM_PAUSE, REASON_NAMES, Pipe, SinkHandle
+from cython_kernels.playout import Playout
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request
 from edgettsd.engine.parts import Parts, Segment
 from edgettsd.engine.plan import Sentence, sentences
-from edgettsd.metrics import Recorder
 from edgettsd.hw.threads import name_thread, pin_thread
+from edgettsd.metrics import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -185,9 +183,11 @@ class Pipeline:
         self._decode.run()
 
     def _run_playout(self, ready: Future[None]) -> None:
-        # Without the right (LimitRTPRIO) playout runs at normal priority, which is enough on an idle machine.
-        with contextlib.suppress(PermissionError):
+        # Normal priority is enough on an idle machine.
+        try:
             os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(RT_PRIORITY))
+        except PermissionError:
+            log.info("playout runs without real-time priority (LimitRTPRIO= is below %d)", RT_PRIORITY)
         ready.set_result(None)
         self.playout.run()
 
@@ -257,7 +257,8 @@ class Pipeline:
         self, work: Work, index: int, sentence: Sentence, segment: Segment, left: int
     ) -> dict[str, Any]:
         assert self._generator is not None
-        sampling, engine, frame_seconds = segment.sampling, self._config.engine, self._parts.info.frame_seconds
+        sampling, engine = segment.sampling, self._config.engine
+        frame_seconds = self._parts.info.frame_seconds
         return self._generator.run(
             work.generation,
             segment.prompt,
