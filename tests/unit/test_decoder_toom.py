@@ -74,3 +74,17 @@ def test_it_is_the_default_of_f32_and_multiplies_less(tmp_path: Path) -> None:
     assert products("default") == products("toom", conv="toom")
     assert products("f16", precision="f16") == direct
     assert len(POINTS) + 1 == OUTPUTS + 7 - 1
+
+
+@pytest.mark.parametrize("needed, form", [(0.0, "toom"), (1000.0, "direct")])
+def test_the_default_is_toom_where_it_is_exact_enough(
+    needed: float, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import edgettsd_tools.decoder as decoder
+
+    monkeypatch.setattr(decoder, "EXACT_DB", needed)
+    tensors = reference.random_tensors(reference.SMALL, 3)
+    build_decoder(reference.SMALL, tensors.__getitem__, tmp_path / "auto", chunks=(4,))
+    build_decoder(reference.SMALL, tensors.__getitem__, tmp_path / "form", chunks=(4,), conv=form)
+    assert (tmp_path / "auto").read_bytes() == (tmp_path / "form").read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["auto", "form"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import check
 from .config import DecoderConfig, parse_config
 from .flatbuffer import Model
 from .graph import DecoderGraph
@@ -20,6 +21,8 @@ __all__ = ["DecoderConfig", "build_decoder", "parse_config"]
 MAX_CHUNK = 64
 # Rounded weights are amplified by the transforms of the second: it is for f32.
 CONVOLUTIONS = ("direct", "toom")
+# Toom-Cook has 10 dB more rounding noise than the direct form; weights that amplify it get the direct one.
+EXACT_DB = 101.0
 
 
 def build_decoder(
@@ -37,7 +40,8 @@ def build_decoder(
     rounded to float16) or int8 (weights int8 a channel, activations quantised at run time).
     chunks: frames a call, one signature ``decode_N`` each; all share one copy of the weights.
     conv: how the residual units' 7-tap convolutions are computed: direct, or toom (Toom-Cook, f32
-    only: a third less time, 100 dB and more). By default toom for f32, direct for the others.
+    only: a third less time). By default direct for f16 and int8; for f32 both are made and run, and
+    toom is taken when it is within 101 dB of direct.
 
     A signature takes ``codes`` int32 [1, N, quantizers] (each below codebook_size) and ``state_00``..
     f32, and gives ``pcm`` f32 [1, N * samples_per_frame] in [-1, 1] and the states' successors
@@ -55,7 +59,7 @@ def build_decoder(
     if sizes != sorted(set(sizes)) or sizes[0] < 1 or sizes[-1] > MAX_CHUNK:
         raise ValueError(f"chunks is {chunks!r}; increasing frame counts of 1 to {MAX_CHUNK} are needed")
     if conv is None:
-        conv = "toom" if precision == "f32" else "direct"
+        conv = "direct" if precision != "f32" else _exact_form(config, tensors, Path(out_path), sizes)
     allowed = CONVOLUTIONS if precision == "f32" else CONVOLUTIONS[:1]
     if conv not in allowed:
         raise ValueError(f"conv is {conv!r}; {' or '.join(allowed)} is needed with precision {precision}")
@@ -68,3 +72,23 @@ def build_decoder(
         states = graph.build(frames)
     model.save(Path(out_path))
     return {"precision": precision, "chunks": sizes, "states": states}
+
+
+def _exact_form(
+    config: Mapping[str, Any],
+    tensors: Callable[[str], NDArray[np.float32]],
+    out_path: Path,
+    sizes: list[int],
+) -> str:
+    """The quicker form of the convolutions when these weights keep it exact, else the direct one."""
+    parsed = parse_config(config)
+    codes = check.random_codes(parsed.codebook_size, parsed.quantizers)
+    pcm = {}
+    for conv in CONVOLUTIONS:
+        trial = out_path.with_name(f"{out_path.name}.{conv}")
+        try:
+            build_decoder(config, tensors, trial, "f32", (check.CHUNK,), conv)
+            pcm[conv] = check.decode(trial, codes)
+        finally:
+            trial.unlink(missing_ok=True)
+    return "toom" if check.snr_db(pcm["direct"], pcm["toom"]) >= EXACT_DB else "direct"
