@@ -69,8 +69,8 @@ _RULES: tuple[tuple[str, str, float], ...] = (
 )
 _COMPILED = tuple((re.compile(pattern), kind, value) for pattern, kind, value in _RULES)
 _PCM_GAIN = 0.2
-# Random residual units at full gain multiply rounding errors from block to block, the more the wider they are: at
-# the true size the official f32 code itself would be only 107 dB from exact. These gains keep it above 110 dB.
+# Random residual units at full gain multiply rounding errors from block to block, more so the wider they
+# are: at the true size the official f32 code itself would be 107 dB from exact. With these it is above 110.
 _WIDE_DECODER = 1024
 _WIDE_GAINS = (
     (re.compile(r"decoder\.decoder\.\d+\.block\.\d\.conv1\.conv\.weight"), 0.4),
