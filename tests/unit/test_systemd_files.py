@@ -6,11 +6,11 @@ import configparser
 import re
 import shutil
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+import system_files
 
 from edgettsd import daemon, messages
 from edgettsd.bus import BUS_NAME
@@ -88,19 +88,7 @@ def test_activation_files_name_the_bus_name(kind):
 
 
 def test_everything_is_installed_where_it_is_looked_for(tmp_path):
-    """With a project that has only the system files, so that nothing is compiled."""
-    source = tmp_path / "source"
-    (source / "edgettsd").mkdir(parents=True)
-    shutil.copytree(SYSTEMD, source / "systemd")
-    shutil.copytree(SYSTEMD.parent / "edgettsd" / "bus", source / "edgettsd" / "bus")
-    (source / "meson.build").write_text("project('files', version: '1')\nsubdir('systemd')\n")
-    meson = [sys.executable, "-m", "mesonbuild.mesonmain"]
-    for command in (
-        [*meson, "setup", "--prefix=/usr", "--sysconfdir=/etc", tmp_path / "build", source],
-        [*meson, "install", "-C", tmp_path / "build", "--destdir", tmp_path / "out"],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+    system_files.install(tmp_path / "out", tmp_path)
     found = {p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*") if p.is_file()}
     assert found == {
         "etc/edgettsd/edgettsd.toml",
