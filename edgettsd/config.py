@@ -112,6 +112,17 @@ class EngineConfig:
     threads_decoder: int = _key(
         0, "Threads of the audio decoder; 0: chosen for this machine.", low=0, high=64
     )
+    n_gpu_layers: int = _key(
+        0,
+        "Layers of the language model on a GPU, where libllama has a GPU back end; 0: none.",
+        low=0,
+        high=1024,
+    )
+    decoder_accelerator: str = _key(
+        "cpu",
+        "What runs the audio decoder; gpu and auto fall back to the CPU with a logged reason.",
+        choices=("cpu", "gpu", "auto"),
+    )
     cpus_generator: tuple[int, ...] = _key(
         (), 'CPUs of the language model, such as "0-1,3"; empty: any.', cpus=True
     )

@@ -1,0 +1,2 @@
+# Package architecture of data.
+PACKAGE_ARCH = "all"

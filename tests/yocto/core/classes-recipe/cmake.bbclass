@@ -1,0 +1,2 @@
+# The variables that recipes extend.
+EXTRA_OECMAKE ?= ""

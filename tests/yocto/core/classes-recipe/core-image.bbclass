@@ -1,0 +1,2 @@
+IMAGE_FEATURES ?= ""
+IMAGE_INSTALL ?= "packagegroup-core-boot"

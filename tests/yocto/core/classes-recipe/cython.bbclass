@@ -1,0 +1,1 @@
+DEPENDS:append = " python3-cython-native"

@@ -1,0 +1,91 @@
+# nooelint: oelint.var.mandatoryvar.HOMEPAGE - the source is the tree that this layer lies in
+SUMMARY = "Text-to-speech daemon for embedded Linux"
+SUMMARY:edgettsctl = "Command line of edgettsd"
+SUMMARY:${PN}-kernels = "Compiled parts of edgettsd"
+SUMMARY:${PN}-python = "Python modules of edgettsd"
+DESCRIPTION = "Speaks text sent over D-Bus with Qwen3-TTS models: language model on llama.cpp, \
+codec decoder on LiteRT, playout through ALSA."
+SECTION = "multimedia"
+LICENSE = "Apache-2.0"
+LIC_FILES_CHKSUM = "file://LICENSE;md5=3b83ef96387f14655fc854ddc3c6bd57"
+
+DEPENDS = "alsa-lib litert llama-cpp soxr"
+
+# The layer and the daemon come from one tree: by default the commit that the layer itself is of is built.
+EDGETTSD_REPOSITORY ?= "git://${@os.path.abspath(d.getVar('EDGETTS_LAYERDIR') + '/../..')};protocol=file;nobranch=1"
+EDGETTSD_SRCREV ?= "${@edgettsd_commit_of_layer(d)}"
+SRC_URI = "${EDGETTSD_REPOSITORY}"
+SRCREV = "${EDGETTSD_SRCREV}"
+
+inherit python_mesonpy cython pkgconfig systemd useradd
+
+# Libraries of the image instead of the Python wheels' copies.
+EXTRA_OEMESON += "-Dlibs=system"
+# pyproject.toml names those wheels as build requirements; this build has no use for them.
+PEP517_BUILD_OPTS:append = " --skip-dependency-check"
+
+SYSTEMD_SERVICE:${PN} = "edgettsd.service"
+
+USERADD_PACKAGES = "${PN}"
+GROUPADD_PARAM:${PN} = "--system edgettsd"
+USERADD_PARAM:${PN} = "--system --no-create-home --home-dir ${localstatedir}/lib/edgettsd \
+    --shell /sbin/nologin --gid edgettsd --groups audio edgettsd"
+
+def edgettsd_commit_of_layer(d):
+    """Commit of the tree that this layer lies in, "" outside of git."""
+    import subprocess
+    folder = d.getVar("EDGETTS_LAYERDIR")
+    try:
+        return subprocess.check_output(
+            ["git", "-C", folder, "rev-parse", "HEAD"], stderr=subprocess.DEVNULL, text=True).strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+python () {
+    if not d.getVar("EDGETTSD_SRCREV"):
+        raise bb.parse.SkipRecipe(
+            "%s is not in a git tree: set EDGETTSD_REPOSITORY and EDGETTSD_SRCREV" % d.getVar("EDGETTS_LAYERDIR"))
+}
+
+do_install:append() {
+    # Units, bus policy and activation: a wheel cannot hold them, so they are installed apart.
+    meson install -C ${B} --no-rebuild --tags system --destdir ${D}
+    # The configuration is the recipe edgettsd-conf's.
+    rm -rf ${D}${sysconfdir}/edgettsd
+}
+
+PACKAGES =+ "${PN}-kernels ${PN}-python edgettsctl"
+
+FILES:edgettsctl = "${bindir}/edgettsctl"
+FILES:${PN}-kernels = "${PYTHON_SITEPACKAGES_DIR}/cython_kernels"
+FILES:${PN}-python = "${PYTHON_SITEPACKAGES_DIR}/edgettsd ${PYTHON_SITEPACKAGES_DIR}/edgettsd-*.dist-info"
+FILES:${PN} += "\
+    ${datadir}/dbus-1 \
+    ${nonarch_libdir}/sysusers.d \
+    ${nonarch_libdir}/systemd/catalog \
+    ${systemd_system_unitdir} \
+    ${systemd_user_unitdir} \
+"
+
+RDEPENDS:${PN} += "\
+    ${PN}-kernels \
+    ${PN}-python \
+    dbus \
+    edgettsd-conf \
+"
+RDEPENDS:edgettsctl += "${PN}-python"
+RDEPENDS:${PN}-kernels += "python3-core python3-numpy"
+RDEPENDS:${PN}-python += "\
+    python3-asyncio \
+    python3-compression \
+    python3-core \
+    python3-ctypes \
+    python3-dbus-fast \
+    python3-json \
+    python3-logging \
+    python3-math \
+    python3-mmap \
+    python3-numpy \
+    python3-tomllib \
+"
+RRECOMMENDS:${PN} += "edgettsctl"
