@@ -15,7 +15,7 @@ import numpy as np
 from engine_rig import Rig, expected_pcm, with_config
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from cython_kernels.playout import FakeSink
 from edgettsd.engine._api import Priority, Reason, State
@@ -97,10 +97,9 @@ class EngineMachine(RuleBasedStateMachine):
         assert utterance not in self.accepted
         self.accepted[utterance] = (client, volume, sentences)
 
-    @precondition(lambda self: self.accepted)
-    @rule(client=st.sampled_from(CLIENTS), data=st.data())
-    def abort(self, client: str, data: Any) -> None:
-        utterance = data.draw(st.integers(1, len(self.accepted) + 2))
+    @rule(client=st.sampled_from(CLIENTS), back=st.integers(-1, 12))
+    def abort(self, client: str, back: int) -> None:
+        utterance = max(0, len(self.accepted) - back)
 
         async def call() -> bool | None:
             try:
