@@ -58,6 +58,9 @@ TABLE
     if [[ ${1:-} == tests ]]; then
         cat <<'TABLE'
 systemd|_has_command busctl|a foreign D-Bus client in the tests
+systemd-container|_has_command systemd-nspawn|the service under a real systemd
+mmdebstrap|_has_command mmdebstrap|the file system of that container
+arch-test|_has_command arch-test|mmdebstrap's look at this machine
 TABLE
     fi
 }
