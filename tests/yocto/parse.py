@@ -1,9 +1,9 @@
 """Parse meta-edgetts with BitBake's own parser.
 
-`python parse.py FOLDER LAYER [--settings FILE] [--run RECIPE TASK]`: FOLDER is an empty build folder, FILE holds
-lines of local.conf. Prints a JSON object: for every recipe its variables, or {"skipped": why}; with --run also
-what the task printed. A parse error ends it with status 1 and BitBake's messages on stderr. It runs in a
-process of its own, since BitBake changes the interpreter it is in.
+`python parse.py FOLDER LAYER [--settings FILE] [--run RECIPE TASK]`: FOLDER is an empty build folder, FILE
+holds lines of local.conf. Prints a JSON object: for every recipe its variables, or {"skipped": why}; with
+--run also what the task printed. A parse error ends it with status 1 and BitBake's messages on stderr.
+It runs in a process of its own, since BitBake changes the interpreter it is in.
 """
 
 from __future__ import annotations
