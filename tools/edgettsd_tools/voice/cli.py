@@ -1,0 +1,172 @@
+"""Train the built-in English voice, step by step. Every step can be stopped and started again."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from edgettsd_tools.progress import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, die
+
+DESCRIPTION = """\
+Train the built-in English voice: sentences, teacher audio, codec, waveform decoder, talker, export,
+evaluation. All that is made lies in one work folder. Every step takes up where it was stopped; the trainings
+count their CPU minutes over all runs, save every four minutes, and read new teacher audio as it comes.
+"""
+EPILOG = """\
+a whole training, in order (the last three trainings may run side by side):
+  tools/train_voice synth WORK --hours 4
+  tools/train_voice codec WORK
+  tools/train_voice decoder WORK --minutes 60
+  tools/train_voice talker WORK --minutes 60
+  tools/train_voice export WORK OUT_CHECKPOINT
+  tools/convert OUT_CHECKPOINT OUT_BUNDLE
+  tools/train_voice eval WORK --bundle OUT_BUNDLE
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="train_voice",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: %(default)s)")
+    steps = parser.add_subparsers(dest="step", required=True, metavar="STEP")
+
+    def step(name: str, text: str) -> argparse.ArgumentParser:
+        added = steps.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        added.add_argument("work", metavar="WORK", type=Path, help="work folder")
+        added.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+        return added
+
+    step("corpus", "write the sentences, and which of them are held out, to WORK/sentences.txt")
+    synth = step("synth", "let the teacher speak the sentences")
+    synth.add_argument("--hours", type=float, default=4.0, help="hours of speech (default: %(default)s)")
+    codec = step("codec", "fit the codec to the teacher audio that there is")
+    codec.add_argument("--groups", type=int, default=8, help="codes a frame (default: %(default)s)")
+    codec.add_argument("--entries", type=int, default=256, help="entries a code (default: %(default)s)")
+    codec.add_argument("--dims", type=int, default=64, help="principal components (default: %(default)s)")
+    for name, text in (
+        ("decoder", "train the waveform decoder"),
+        ("talker", "train talker and code predictor"),
+    ):
+        training = step(name, text)
+        training.add_argument(
+            "--minutes", type=float, required=True, help="CPU minutes in all runs together, with those before"
+        )
+        training.add_argument("--rate", type=float, help="highest learning rate")
+        training.add_argument(
+            "--decay", type=float, help="last part of the time in which the rate falls, 0 to 1"
+        )
+        if name == "decoder":
+            training.add_argument(
+                "--adversarial", type=float, help="CPU minute from which the discriminator takes part"
+            )
+        else:
+            training.add_argument("--share", type=float, help="part of the frames that train the predictor")
+    export = step("export", "write a checkpoint in the official layout")
+    export.add_argument("out", metavar="OUT_CHECKPOINT", type=Path, help="folder, replaced if it exists")
+    evaluate = step("eval", "word error rates by whisper-tiny, and spectra beside the teacher's")
+    evaluate.add_argument("--bundle", type=Path, help="the bundle to be heard through the real engine")
+    evaluate.add_argument("--count", type=int, default=200, help="sentences at most (default: %(default)s)")
+    evaluate.add_argument(
+        "--sources", default="teacher,codec,decoder,voice,bundle", help="default: %(default)s"
+    )
+    return parser
+
+
+def _given(options: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in names if getattr(options, name, None) is not None}
+
+
+def _codec(options: Any) -> None:
+    import numpy as np
+
+    from edgettsd_tools.voice import codec, data
+
+    path = options.work / "codec.npz"
+    if path.exists():
+        print(f"{path} is there: decoder and talker depend on it, so it stays", flush=True)
+        return
+    shards = data.shards(options.work / "synth")
+    if not shards:
+        die(f"{options.work / 'synth'} has no audio", "run the step synth first", EXIT_USAGE)
+    rows = np.concatenate([data.features_of(shard) for shard in shards])
+    made = codec.fit(rows, options.groups, options.entries, options.dims, options.seed)
+    made.save(path)
+    for groups, error in enumerate(codec.distortions(made, rows), 1):
+        print(f"{groups} codes: {error:.1%} of the variance is lost", flush=True)
+
+
+def _run(options: Any) -> None:
+    if options.step == "corpus":
+        from edgettsd_tools.voice.corpus import held_out, sentences
+        from edgettsd_tools.voice.synth import lexicon
+
+        texts = sentences(lexicon(), options.seed)
+        options.work.mkdir(parents=True, exist_ok=True)
+        lines = [f"{'held-out' if held_out(text) else 'train'}\t{text}\n" for text in texts]
+        (options.work / "sentences.txt").write_text("".join(lines), encoding="utf-8")
+        print(f"{len(texts)} sentences", flush=True)
+    elif options.step == "synth":
+        from edgettsd_tools.voice.synth import synthesize
+
+        synthesize(options.work / "synth", options.hours, options.threads)
+    elif options.step == "codec":
+        _codec(options)
+    elif options.step == "decoder":
+        from edgettsd_tools.voice import train_decoder
+
+        train_decoder.train(
+            options.work,
+            options.minutes,
+            seed=options.seed,
+            **_given(options, "rate", "decay", "adversarial"),
+        )
+    elif options.step == "talker":
+        from edgettsd_tools.voice import train_talker
+
+        train_talker.train(
+            options.work, options.minutes, seed=options.seed, **_given(options, "rate", "decay", "share")
+        )
+    elif options.step == "export":
+        from edgettsd_tools.voice.export import export_checkpoint
+
+        export_checkpoint(options.work, options.out)
+    else:
+        from edgettsd_tools.voice.evaluate import evaluate
+
+        evaluate(options.work, options.sources.split(","), options.count, options.bundle)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line entry point; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    if options.threads < 1:
+        die(f"--threads {options.threads}: at least 1 is needed", code=EXIT_USAGE)
+    # Before numpy and torch are imported: they read these once.
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
+    try:
+        if options.step in ("decoder", "talker", "export", "eval"):
+            import torch
+
+            torch.set_num_threads(options.threads)
+            torch.set_flush_denormal(True)
+        _run(options)
+    except ModuleNotFoundError as error:
+        die(f"the Python package {error.name} is missing", "pip install 'edgettsd[train]'", EXIT_USAGE)
+    except (FileNotFoundError, ValueError) as error:
+        die(str(error), "docs/voice.md has the order of the steps")
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
