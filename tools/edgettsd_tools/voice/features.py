@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
-import scipy.ndimage
 
 Floats = npt.NDArray[np.float32]
 
@@ -65,8 +63,14 @@ def windows(audio: Floats, size: int) -> Floats:
 def log_mel(audio: Floats) -> Floats:
     """Log-mel magnitudes [sub-frames, BANDS]."""
     hann = np.hanning(WINDOW + 1)[:-1].astype(np.float32)
-    spectrum = np.abs(scipy.fft.rfft(windows(audio, WINDOW) * hann, axis=1)).astype(np.float32)
+    spectrum = np.abs(np.fft.rfft(windows(audio, WINDOW) * hann, axis=1)).astype(np.float32)
     return np.log(np.maximum(spectrum @ mel_filters().T, np.exp(FLOOR)))
+
+
+def _median(values: Floats, size: int) -> Floats:
+    """Running median over an odd number of values; the ends are repeated."""
+    padded = np.pad(values, size // 2, mode="edge")
+    return np.median(np.lib.stride_tricks.sliding_window_view(padded, size), axis=1).astype(np.float32)
 
 
 def pitch(audio: Floats) -> tuple[Floats, Floats]:
@@ -78,8 +82,8 @@ def pitch(audio: Floats) -> tuple[Floats, Floats]:
     size = 2 * WINDOW
 
     def correlate(x: Floats) -> Floats:
-        power = np.abs(scipy.fft.rfft(x, size, axis=-1)) ** 2
-        return scipy.fft.irfft(power, size, axis=-1)[..., : WINDOW // 2].astype(np.float32)
+        power = np.abs(np.fft.rfft(x, size, axis=-1)) ** 2
+        return np.fft.irfft(power, size, axis=-1)[..., : WINDOW // 2].astype(np.float32)
 
     frames = windows(audio, WINDOW)
     loud = frames.std(axis=1) > 0.004
@@ -91,11 +95,11 @@ def pitch(audio: Floats) -> tuple[Floats, Floats]:
     best = band.argmax(axis=1)
     voiced = loud & (np.take_along_axis(ratio[:, low:high], best[:, None], 1)[:, 0] > 0.5)
     hertz = RATE / lags[best]
-    voiced = scipy.ndimage.median_filter(voiced.astype(np.float32), 3) > 0.5
+    voiced = _median(voiced.astype(np.float32), 3) > 0.5
     if not voiced.any():
         return np.full(len(hertz), np.exp(PITCH_MEAN), np.float32), np.zeros(len(hertz), np.float32)
     places = np.flatnonzero(voiced)
-    curve = np.interp(np.arange(len(hertz)), places, scipy.ndimage.median_filter(hertz[places], 5))
+    curve = np.interp(np.arange(len(hertz)), places, _median(hertz[places], 5))
     return curve.astype(np.float32), voiced.astype(np.float32)
 
 
@@ -140,7 +144,7 @@ def griffin_lim(rows: Floats, rounds: int = 60) -> Floats:
     weight = np.maximum(overlap(np.broadcast_to(hann**2, (len(magnitude), WINDOW))), 1e-3)
 
     def inverse(spectrum: Any) -> Any:
-        return overlap(scipy.fft.irfft(spectrum, WINDOW, axis=1) * hann) / weight
+        return overlap(np.fft.irfft(spectrum, WINDOW, axis=1) * hann) / weight
 
     rng = np.random.default_rng(1)
     phase = np.exp(2j * np.pi * rng.random(magnitude.shape))
@@ -148,7 +152,7 @@ def griffin_lim(rows: Floats, rounds: int = 60) -> Floats:
     for _ in range(rounds):
         audio = inverse(magnitude * phase)
         frames = np.lib.stride_tricks.sliding_window_view(audio, WINDOW)[::fine][: len(magnitude)]
-        now = scipy.fft.rfft(frames * hann, axis=1)
+        now = np.fft.rfft(frames * hann, axis=1)
         phase = now + 0.99 * (now - before)
         phase /= np.maximum(np.abs(phase), 1e-9)
         before = now
