@@ -26,8 +26,8 @@ from edgettsd.errors import ModelInvalidError
 from edgettsd.models.manifest import (
     DECODER_PRECISIONS,
     EMBEDDING_DTYPES,
-    FILES,
     LM_PRECISIONS,
+    bundle_files,
     parse_manifest,
 )
 from edgettsd.models.store import MANIFEST, PARTIAL, check_bundle
@@ -35,6 +35,7 @@ from edgettsd.models.store import MANIFEST, PARTIAL, check_bundle
 from . import layout
 from .checkpoint import Checkpoint, Floats
 from .describe import Description, describe, license_of, manifest_of
+from .frontend import copy_frontend
 from .progress import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK, EXIT_USAGE, Progress, die
 
 DESCRIPTION = """\
@@ -187,7 +188,10 @@ def _write(
     total += sum(map(speech.nbytes, decoder_names))
     with Progress(0 if quiet else total, "convert", always=not quiet) as bar:
         tokens = {f"{key}_token_id": value for key, value in description.tokens.items()}
-        write_tokenizer(partial / "tokenizer.gguf", checkpoint.folder, talker["text_vocab_size"], tokens)
+        vocab = talker["text_vocab_size"]
+        text_table = copy_frontend(checkpoint.folder, partial, vocab)
+        if text_table is None:
+            write_tokenizer(partial / "tokenizer.gguf", checkpoint.folder, vocab, tokens)
         arguments = (talker, shapes, model)
         write_talker(partial / "talker.gguf", *arguments, options.talker, name, bar.advance)
         write_predictor(partial / "predictor.gguf", *arguments, options.predictor, name, bar.advance)
@@ -233,8 +237,11 @@ def _write(
             "converter": f"edgettsd {__version__}",
         },
     )
+    if text_table is not None:
+        manifest["text"] = text_table
     manifest["files"] = {
-        file: {"size": (partial / file).stat().st_size, "sha256": _digest(partial / file)} for file in FILES
+        file: {"size": (partial / file).stat().st_size, "sha256": _digest(partial / file)}
+        for file in bundle_files(manifest["text"]["frontend"])
     }
     text = (json.dumps(manifest, ensure_ascii=False, indent=2) + "\n").encode()
     parse_manifest(text, str(checkpoint.folder / "config.json"))
