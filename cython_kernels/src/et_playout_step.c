@@ -55,8 +55,7 @@ static int64_t heard(et_playout *o)
     int64_t delay = 0, n;
     if (!o->sink || !o->sink->is_open)
         return 0;
-    if (o->sink->ops->delay(o->sink, &delay) < 0)
-        delay = 0;
+    o->sink->ops->delay(o->sink, &delay);
     n = o->accepted - delay - o->preroll_total;
     return n < 0 ? 0 : n > o->samples ? o->samples : n;
 }

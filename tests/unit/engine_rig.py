@@ -28,6 +28,7 @@ class Rig:
         self.started: list[int] = []
         self.finished: list[tuple[int, Reason]] = []
         self.stats: dict[int, dict[str, Any]] = {}
+        self.heard_at_end: dict[int, int] = {}
         self._changed = asyncio.Event()
         self.engine.on_started = self._on_started
         self.engine.on_finished = self._on_finished
@@ -39,6 +40,8 @@ class Rig:
     def _on_finished(self, utterance: int, reason: Reason, stats: Any) -> None:
         self.finished.append((utterance, reason))
         self.stats[utterance] = dict(stats)
+        # The next utterance does not play before this returns.
+        self.heard_at_end[utterance] = self.sink.counts()["heard"]
         self._changed.set()
 
     def say(self, text: str = "Hello.", *, client: str = "a", fd: int | None = None, **options: Any) -> int:
@@ -94,3 +97,32 @@ def expected_pcm(frames: int, groups: int = 16) -> bytes:
     """What one sentence of the scripted model sounds like, s16le."""
     pcm = [frame_pcm(frame_codes(k, groups=groups, vocab=2048, codes=2150), k, SPF) for k in range(frames)]
     return np.clip(np.rint(np.concatenate(pcm) * 32768), -32768, 32767).astype("<i2").tobytes()
+
+
+def heard_as_told(rig: Rig, told: dict[int, tuple[float, int]], frames: int, pause: int) -> str:
+    """What is wrong with what the device heard; empty when nothing is.
+
+    `told` are the volume and the number of sentences of each utterance, which tell them apart; `frames` of a
+    sentence, `pause` samples between two. Every utterance must be heard from its beginning, in the order in
+    which they started, whole when it completed; at its Finished the device must have heard what it ever will.
+    """
+    heard = np.frombuffer(rig.sink.heard(), "<i2")
+    clean = np.frombuffer(expected_pcm(frames), "<i2").astype(np.float32) / 32768
+    reasons, at = dict(rig.finished), 0
+    if len(set(rig.started)) != len(rig.started):
+        return "an utterance started twice"
+    for utterance in rig.started:
+        volume, sentences = told[utterance]
+        if sentences == 0:
+            continue
+        one = np.rint(clean * np.float32(volume) * 32768).clip(-32768, 32767).astype(np.int16)
+        whole = np.concatenate([one, *[np.zeros(pause, np.int16), one] * (sentences - 1)])
+        rest = heard[at : at + len(whole)]
+        same = rest == whole[: len(rest)]
+        length = len(rest) if same.all() else int(np.argmin(same))
+        if reasons[utterance] is Reason.COMPLETED and length != len(whole):
+            return f"utterance {utterance} is not whole: {length} of {len(whole)} samples"
+        at += length
+        if rig.heard_at_end[utterance] != at:
+            return f"utterance {utterance}: {at - rig.heard_at_end[utterance]} samples after its end"
+    return "" if at == len(heard) else "something was heard that belongs to no utterance"

@@ -11,14 +11,13 @@ import asyncio
 import os
 from typing import Any
 
-import numpy as np
-from engine_rig import Rig, expected_pcm, with_config
+from engine_rig import Rig, heard_as_told, with_config
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from cython_kernels.playout import FakeSink
-from edgettsd.engine._api import Priority, Reason, State
+from edgettsd.engine._api import Priority, State
 from edgettsd.engine.parts import FakeParts
 from edgettsd.errors import NotFoundError, QueueFullError
 
@@ -26,7 +25,6 @@ LONG = bool(os.environ.get("EDGETTSD_LONG"))
 CLIENTS = ("a", "b", "c")
 FRAMES = 8
 LIMIT = 6
-PCM = np.frombuffer(expected_pcm(FRAMES), "<i2").astype(np.float32) / 32768
 PAUSE = 960
 
 
@@ -186,24 +184,8 @@ class EngineMachine(RuleBasedStateMachine):
             self.loop.close()
 
     def check_what_was_heard(self) -> None:
-        heard = np.frombuffer(self.rig.sink.heard(), "<i2")
-        reasons, at = dict(self.rig.finished), 0
-        assert len(set(self.rig.started)) == len(self.rig.started)
-        for utterance in self.rig.started:
-            _, volume, sentences = self.accepted[utterance]
-            one = np.rint(PCM * np.float32(volume) * 32768).clip(-32768, 32767).astype(np.int16)
-            whole = np.concatenate([one, *[np.zeros(PAUSE, np.int16), one] * (sentences - 1)])
-            rest = heard[at : at + len(whole)]
-            same = rest == whole[: len(rest)]
-            length = len(rest) if same.all() else int(np.argmin(same))
-            told = self.rig.stats[utterance]["audio_seconds"] * 24_000
-            if reasons[utterance] is Reason.COMPLETED:
-                assert length == len(whole), f"utterance {utterance} is not whole"
-            elif reasons[utterance] is not Reason.DEVICE:
-                # The figure is in ms; the first sample of the next one may be the same.
-                assert abs(length - told) <= 25, f"utterance {utterance}: {length} heard, {told} told"
-            at += length
-        assert at == len(heard), "something was heard that belongs to no utterance"
+        told = {utterance: (volume, n) for utterance, (_, volume, n) in self.accepted.items()}
+        assert heard_as_told(self.rig, told, FRAMES, PAUSE) == ""
 
 
 TestEngineStates = EngineMachine.TestCase

@@ -1,0 +1,214 @@
+"""Random load with faults for a long time: python tests/soak.py --minutes 120 --seed 1 (tools/soak does it).
+
+In rounds of a few seconds: the real engine over scripted kernels and a device that runs dry, fails and is busy
+at random; callers speak, abort, interrupt, pause, leave; some read a descriptor slowly or close it. After each
+round every accepted utterance must have finished once and the device must have heard exactly what it should.
+Prints one line of figures every minute and a JSON object at the end; status 1 when anything was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import random
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent / "unit"))
+
+from engine_rig import Rig, heard_as_told, with_config
+
+from cython_kernels.playout import FakeSink
+from edgettsd.engine._api import Priority
+from edgettsd.engine.parts import FakeParts
+from edgettsd.errors import NotFoundError, QueueFullError
+
+FRAMES = 8
+PAUSE = 960
+ROUND_SECONDS = 4.0
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a soak has seen."""
+
+    seconds: float = 0.0
+    rounds: int = 0
+    accepted: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    samples: int = 0
+    underruns: int = 0
+    xruns: int = 0
+    wrong: list[str] = field(default_factory=list)
+    rss_kb: list[int] = field(default_factory=list)
+    fds: list[int] = field(default_factory=list)
+    threads: list[int] = field(default_factory=list)
+
+
+def resident_kb() -> int:
+    """Resident memory of this process, without shared files."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon"))
+
+
+def read_some(fd: int, wait: float, most: int) -> None:
+    """Read a descriptor slowly, to its end or until `most` bytes."""
+    got = 0
+    while got < most and (piece := os.read(fd, 4096)):
+        got += len(piece)
+        time.sleep(wait)
+    os.close(fd)
+
+
+def call(
+    rig: Rig, rng: random.Random, told: dict[int, tuple[float, int]], readers: list[threading.Thread]
+) -> None:
+    """One random call."""
+    engine = rig.engine
+    choice = rng.random()
+    if choice < 0.55:
+        volume, sentences = 1.0 - 0.004 * (len(told) % 200), rng.randrange(3)
+        options: dict[str, Any] = {
+            "priority": rng.choice(list(Priority)),
+            "interrupt": rng.random() < 0.2,
+            "client_bound": rng.random() < 0.3,
+            "volume": volume,
+        }
+        text, client = " ".join(["Hello there."] * sentences) or "...", rng.choice("abc")
+        fd = None
+        if rng.random() < 0.15:
+            reader, fd = os.pipe()
+            most = rng.choice([0, 4096, 1 << 30])
+            thread = threading.Thread(target=read_some, args=(reader, rng.random() * 0.01, most))
+            thread.start()
+            readers.append(thread)
+        try:
+            told[rig.say(text, client=client, fd=fd, **options)] = (
+                volume,
+                0 if fd is not None else sentences,
+            )
+        except QueueFullError:
+            if fd is not None:
+                os.close(fd)
+    elif choice < 0.75 and told:
+        utterance = max(told) - rng.randrange(8)
+        for client in "abc":
+            try:
+                engine.abort(utterance, client)
+            except NotFoundError:
+                continue
+    elif choice < 0.78:
+        engine.abort_all()
+    elif choice < 0.84:
+        engine.pause()
+    elif choice < 0.92:
+        engine.resume()
+    elif choice < 0.96:
+        engine.client_gone(rng.choice("abc"))
+    else:
+        rig.parts.segment_error = RuntimeError("on purpose") if rng.random() < 0.3 else None
+
+
+async def one_round(rng: random.Random, totals: Totals, seconds: float) -> None:
+    """A new engine, random calls for `seconds`, and the account of what was heard."""
+    sink = FakeSink(
+        speed=rng.choice([10.0, 60.0]),
+        buffer=9600,
+        capture=1 << 23,
+        xrun_at=rng.choice([-1, rng.randrange(400_000)]),
+        fail_at=rng.choice([-1, rng.randrange(400_000)]),
+        fail_times=1,
+        open_errno=16 if rng.random() < 0.3 else 0,
+        open_fails=1,
+    )
+    parts = FakeParts(eos_after=FRAMES, step_us=rng.choice([0, 500, 4000]), substep_us=rng.choice([0, 50]))
+    rig = Rig(
+        parts, sink, with_config(queue_limit=12, client_limit=8, sentence_pause_ms=40, reader_seconds=1.0)
+    )
+    await rig.engine.start()
+    told: dict[int, tuple[float, int]] = {}
+    readers: list[threading.Thread] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        call(rig, rng, told, readers)
+        await asyncio.sleep(rng.choice([0, 0, 0.001, 0.01, 0.05]))
+    rig.engine.resume()
+    try:
+        await rig.until(lambda: len(rig.finished) >= len(told), 60.0)
+    except TimeoutError:
+        totals.wrong.append(f"round {totals.rounds}: {len(told) - len(rig.finished)} never finished")
+    stats = rig.engine.stats()
+    await rig.engine.stop()
+    for thread in readers:
+        await asyncio.to_thread(thread.join)
+    if sorted(utterance for utterance, _ in rig.finished) != sorted(told):
+        totals.wrong.append(f"round {totals.rounds}: not exactly one Finished for each")
+    problem = heard_as_told(rig, told, FRAMES, PAUSE)
+    if problem:
+        totals.wrong.append(f"round {totals.rounds}: {problem}")
+    totals.rounds += 1
+    totals.accepted += len(told)
+    totals.samples += len(sink.heard()) // 2
+    totals.underruns += stats["underruns"]
+    totals.xruns += sink.counters()["xruns"]
+    for _, reason in rig.finished:
+        totals.reasons[reason.value] = totals.reasons.get(reason.value, 0) + 1
+
+
+def soak(minutes: float, seed: int, report: Any = None) -> Totals:
+    """Run rounds for so long."""
+    rng, totals = random.Random(seed), Totals()
+    began = noted = time.monotonic()
+    while totals.rounds < 2 or time.monotonic() - began < minutes * 60:
+        asyncio.run(one_round(rng, totals, min(ROUND_SECONDS, minutes * 20)))
+        gc.collect()
+        totals.rss_kb.append(resident_kb())
+        totals.fds.append(len(os.listdir("/proc/self/fd")))
+        totals.threads.append(threading.active_count())
+        totals.seconds = round(time.monotonic() - began, 1)
+        if report is not None and time.monotonic() - noted > 60:
+            noted = time.monotonic()
+            report(totals)
+    return totals
+
+
+def line(totals: Totals) -> None:
+    """One line for those who watch."""
+    print(
+        f"{totals.seconds:8.0f} s  {totals.accepted} utterances, {totals.samples} samples, "
+        f"{totals.rss_kb[-1]} kB, {totals.fds[-1]} descriptors, wrong: {len(totals.wrong)}",
+        flush=True,
+    )
+
+
+def main() -> int:
+    """Run it from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    totals = soak(options.minutes, options.seed, line)
+    tenth = max(1, len(totals.rss_kb) // 10)
+    early, late = max(totals.rss_kb[: tenth + 1]), max(totals.rss_kb[-tenth:])
+    figures = {
+        name: getattr(totals, name) for name in ("seconds", "rounds", "accepted", "reasons", "samples")
+    }
+    figures |= {"underruns": totals.underruns, "xruns": totals.xruns, "wrong": totals.wrong}
+    figures |= {"rss_kb_first_tenth": early, "rss_kb_last_tenth": late, "descriptors": totals.fds[-1]}
+    print(json.dumps(figures))
+    return (
+        1
+        if totals.wrong or late > early * 1.05 or max(totals.fds[-tenth:]) > max(totals.fds[: tenth + 1])
+        else 0
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
