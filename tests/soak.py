@@ -1,8 +1,8 @@
 """Random load with faults for a long time: python tests/soak.py --minutes 120 --seed 1 (tools/soak does it).
 
-In rounds of a few seconds: the real engine over scripted kernels and a device that runs dry, fails and is busy
-at random; callers speak, abort, interrupt, pause, leave; some read a descriptor slowly or close it. After each
-round every accepted utterance must have finished once and the device must have heard exactly what it should.
+In rounds of a few seconds: the real engine over scripted kernels and a device that runs dry, fails and is
+busy at random; callers speak, abort, interrupt, pause, leave; some read a descriptor slowly or close it.
+After each round every accepted utterance must have finished once, and the device heard exactly what it should.
 Prints one line of figures every minute and a JSON object at the end; status 1 when anything was wrong.
 """
 
