@@ -2,7 +2,7 @@
 
 In rounds of a few seconds: the real engine over scripted kernels and a device that runs dry, fails and is
 busy at random; callers speak, abort, interrupt, pause, leave; some read a descriptor slowly or close it.
-After each round every accepted utterance must have finished once, and the device heard exactly what it should.
+After each round every utterance must have finished once and the device heard exactly what it should.
 Prints one line of figures every minute and a JSON object at the end; status 1 when anything was wrong.
 """
 
