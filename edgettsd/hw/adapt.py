@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from edgettsd.config import Config
 from edgettsd.hw.placement import MOST_THREADS, place
 from edgettsd.hw.profile import Profile
 from edgettsd.hw.speed import decoder_ms, gflops
+from edgettsd.hw.threads import PROCESS_CPUS
 
 log = logging.getLogger(__name__)
 
@@ -70,17 +70,16 @@ class Plan:
 
         Sets that were chosen but do not exist here, as when another machine is emulated, are left out.
         """
-        here = os.sched_getaffinity(os.getpid())
         values: dict[str, Any] = {
             "threads_generator": self.threads_generator,
             "threads_decoder": self.threads_decoder,
         }
         for name in ("cpus_generator", "cpus_decoder", "cpus_playout"):
             cpus = getattr(self, name)
-            if self.origin(name) == "config" or set(cpus) <= here:
+            if self.origin(name) == "config" or set(cpus) <= PROCESS_CPUS:
                 values[name] = cpus
             else:
-                log.warning("%s = %s: not pinned, CPUs allowed here are %s", name, cpus, sorted(here))
+                log.warning("%s = %s: not pinned, CPUs allowed here are %s", name, cpus, sorted(PROCESS_CPUS))
         return dataclasses.replace(config, engine=dataclasses.replace(config.engine, **values))
 
     def origin(self, name: str) -> Origin:

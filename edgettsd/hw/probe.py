@@ -14,6 +14,7 @@ from pathlib import Path
 
 from edgettsd.hw._files import Tree
 from edgettsd.hw.profile import BIG_SHARE, Cpu, Gpu, MachineClass, Profile, ProfileError, Zone
+from edgettsd.hw.threads import PROCESS_CPUS
 
 OVERRIDE = "EDGETTSD_HW_PROFILE"
 
@@ -99,12 +100,12 @@ def load_profile(
 def probe(root: Path = Path("/"), affinity: Sequence[int] | None = None, arch: str = "") -> Profile:
     """Look at the machine below `root`.
 
-    `affinity` are the CPUs that this process may use (by default the kernel is asked), `arch` the machine's
-    name as uname gives it.
+    `affinity` are the CPUs that this process may use (by default those it was started with), `arch` the
+    machine's name as uname gives it.
     """
     tree = Tree(root)
     arch = arch or platform.machine()
-    given = tuple(sorted(os.sched_getaffinity(os.getpid()) if affinity is None else affinity))
+    given = tuple(sorted(PROCESS_CPUS if affinity is None else affinity))
     cpus = _cpus(tree, given)
     online = {cpu.id for cpu in cpus}
     group = _cpuset(tree)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
+# CPUs that this process was given: the main thread is pinned later, and what it may use then says less.
+PROCESS_CPUS = frozenset(os.sched_getaffinity(0))
 # The kernel keeps 15 bytes.
 NAME_BYTES = 15
 

@@ -31,6 +31,16 @@ def test_this_machine():
     assert set(adapt(profile, Config()).cpus_generator) <= set(profile.allowed)
 
 
+def test_a_pinned_main_thread_does_not_shrink_the_machine():
+    """The daemon pins its loop; a look at the hardware later must find what the first one found."""
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert probe().allowed == tuple(sorted(before))
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def test_affinity_limits(tmp_path):
     machine(tmp_path, "0-3\n")
     assert probe(tmp_path, [1, 3], "x86_64").allowed == (1, 3)
