@@ -8,6 +8,7 @@ loaded here once by absolute path, and the linker then takes the copies that are
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.util
 from pathlib import Path
 
@@ -23,12 +24,24 @@ def _package_dir(package: str) -> Path | None:
     return Path(spec.origin).parent
 
 
+def _built_for_system() -> bool:
+    """Whether the kernels were built with -Dlibs=system. Without a record of the build: no."""
+    try:
+        info: dict[str, str] = importlib.import_module("cython_kernels._build_info").BUILD_INFO
+    except ModuleNotFoundError:
+        return False
+    return info["libs"] == "system"
+
+
 def preload() -> dict[str, str]:
     """Map the native libraries; returns the path of each one that came from a wheel.
 
+    Nothing for kernels that use the distribution's: wheels that happen to be installed are then left alone.
     Raises OSError when a wheel is there but its library does not load.
     """
     loaded: dict[str, str] = {}
+    if _built_for_system():
+        return loaded
     for package, folder, names in (
         ("llama_cpp", "lib", LLAMA_LIBS),
         ("ai_edge_litert", ".", LITERT_LIBS),
