@@ -95,7 +95,7 @@ def guest() -> Iterator[Path]:
     product = root / "opt" / "edgettsd"
     for package in (edgettsd, cython_kernels):
         source = Path(package.__file__ or "").parent
-        shutil.copytree(source, product / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(source, product / source.name)
     prefix = "/usr" if sys.base_prefix == "/usr" else "/opt/python"
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     for name, module in (("edgettsd", "edgettsd.daemon"), ("edgettsctl", "edgettsd.ctl")):
