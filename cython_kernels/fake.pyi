@@ -10,9 +10,9 @@ class FakeTalker(TalkerHandle):
 
     k counts the feeds since reset, the prompt being 0. From k = eos_after on the code is eos_id (-1: never),
     so an utterance has eos_after frames. codes defaults to eos_id. A feed sleeps step_us microseconds; feed
-    fail_at fails (-1: none). `script` replaces the first codes; after its end its last `period` codes are repeated
-    for ever (0: the formula goes on). Methods and errors are those of LlamaTalker, but a failing feed raises
-    RuntimeError in every case.
+    fail_at fails (-1: none). `script` replaces the first codes; after its end its last `period` codes are
+    repeated for ever (0: the formula goes on). Methods and errors are those of LlamaTalker, but a failing feed
+    raises RuntimeError in every case.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class FakeDecoder(DecoderHandle):
     """Decoder without a model: PCM is a ramp that depends on every code and on the frame's index since reset.
 
     sizes are the chunk sizes it takes. A frame sleeps frame_us microseconds; the call that holds frame
-    fail_at fails (-1: none). All samples are exact in 16 bits. The samples of frame n since reset are divided by
-    2**levels[n], after the end of `levels` by its last value.
+    fail_at fails (-1: none). All samples are exact in 16 bits. The samples of frame n since reset are divided
+    by 2**levels[n], after the end of `levels` by its last value.
     """
 
     def __init__(

@@ -75,9 +75,9 @@ class FdSink(_Sink):
 class FakeSink(_Sink):
     """A sink that plays by the clock at `speed` (0: everything at once) and keeps the first `capture` frames.
 
-    buffer: frames it holds. xrun_at: runs dry once at this heard frame; fail_at: fails there with fail_errno (-1:
-    never), fail_times times (0: for ever). open_errno: the first open_fails opens fail (0: all). open_ms, close_ms,
-    drain_ms: how long open and close take, how late the end comes.
+    buffer: frames it holds. xrun_at: runs dry once at this heard frame; fail_at: fails there with fail_errno
+    (-1: never), fail_times times (0: for ever). open_errno: the first open_fails opens fail (0: all). open_ms,
+    close_ms, drain_ms: how long open and close take, how late the end comes.
     """
 
     rate: int

@@ -144,7 +144,7 @@ def test_an_unreachable_bus(folder):
         ("", ("--sink", "oss"), "command line: [audio] sink = 'oss': must be one of \"alsa\""),
         ("", ("--log-level", "loud"), "command line: [log] level = 'loud'"),
         ("", ("--engine", "fake:-1"), "the speed must be a number above 0"),
-        ("", ("--engine", "none"), "'none': allowed are real, fake and fake:SPEED"),
+        ("", ("--engine", "none"), "'none': allowed are real, fake, fake:SPEED and scripted:..."),
         ("", ("--session",), "not allowed with argument"),
     ],
 )
