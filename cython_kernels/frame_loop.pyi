@@ -30,7 +30,7 @@ def start_frames(
     """Frames to buffer before playing so that `remaining` frames, in chunks from `index` on, leave no gap."""
 
 def quiet_runaway(frames: Iterable[npt.ArrayLike], limit: int, db: float) -> int | None:
-    """Index of the frame (samples in -1..1) at which an utterance has run away into silence; None when it has not."""
+    """Index of the frame (samples in -1..1) at which an utterance has run away into silence, or None."""
 
 def repeat_runaway(codes: Iterable[int], limit: int, longest: int) -> int | None:
     """Index of the code at which an utterance has run away into repetition; None when it has not."""
@@ -65,12 +65,14 @@ class Generator:
         repeat_frames: int = 0,
         repeat_period: int = 0,
         end_frames: int = 0,
+        prefix: int = 0,
     ) -> dict[str, Any]:
         """One segment into the pipe, without the GIL, until EOS, `max_frames`, abort or error.
 
+        The first `prefix` rows of the prompt are fed apart, and not again while the talker holds them.
         prompt [n, hidden] and trailing [m, hidden] float32, pad_row [hidden]. Returns frames, reason
-        ("completed", "limit", "runaway", "aborted", "error"), error, nanoseconds by stage, and with `collect` the codes
-        [frames, groups] int16 of the first `collect` frames. It has run away (error "ok") when more than
+        ("completed", "limit", "runaway", "aborted", "error"), error, nanoseconds by stage, and with `collect`
+        the codes [frames, groups] int16 of the first `collect` frames. It has run away (error "ok") when more than
         `repeat_frames` codes of codebook 0 in a row are those of up to `repeat_period` (at most 64) frames
         before, 0: never; or (error "runaway") when the decoder says so. With `end_frames` it is complete
         after exactly so many frames, and neither EOS nor repetition ends it.
@@ -90,8 +92,8 @@ class DecodeLoop:
         quiet_db: float = 40.0,
         rate: float = 1.0,
     ) -> None:
-        """An utterance ends with reason runaway when, after speech, more than `quiet_frames` frames in a row are
-        more than `quiet_db` below its loudest one; 0: never."""
+        """An utterance ends with reason runaway when, after speech, more than `quiet_frames` frames in a row
+        are more than `quiet_db` below its loudest one; 0: never."""
     @property
     def rate(self) -> float: ...
     def counters(self) -> dict[str, int]: ...

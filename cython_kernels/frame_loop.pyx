@@ -27,6 +27,7 @@ cdef extern from "et_generate.h" nogil:
         uint32_t generation
         const float *prompt
         int n_prompt
+        int n_prefix
         const float *trailing
         int n_trailing
         const float *pad_row
@@ -53,6 +54,7 @@ cdef extern from "et_generate.h" nogil:
         int64_t predictor_ns
         int64_t sample_ns
         int64_t wait_ns
+        int64_t turn_ns
         int64_t first_frame_ns
         int substeps
         int steps
@@ -209,7 +211,8 @@ cdef class Generator:
 
     def run(self, uint32_t generation, prompt, trailing, pad_row, *, talker, predictor, int eos, banned=None,
             int min_frames=0, int max_frames=4096, int drop_frames=0, uint64_t seed=0, uint64_t stream=0,
-            int collect=0, int repeat_frames=0, int repeat_period=0, int end_frames=0):
+            int collect=0, int repeat_frames=0, int repeat_period=0, int end_frames=0,
+            int prefix=0):
         cdef et_segment seg
         cdef et_result r
         cdef const float[::1] pad
@@ -224,6 +227,9 @@ cdef class Generator:
         seg.n_prompt = n
         if n == 0:
             raise ValueError("prompt has no rows: at least 1 expected")
+        if not 0 <= prefix <= n:
+            raise ValueError(f"prefix is {prefix}: allowed is 0 to the prompt's {n} rows")
+        seg.n_prefix = prefix
         seg.trailing = _rows(trailing, self.hidden, "trailing", &n)
         seg.n_trailing = n
         pad_row = np.ascontiguousarray(pad_row).reshape(1, -1)
@@ -254,7 +260,7 @@ cdef class Generator:
             "frames": r.frames, "reason": REASON_NAMES[r.reason], "error": ERROR_NAMES[r.error],
             "begin_ns": r.begin_ns, "wall_ns": r.wall_ns, "prefill_ns": r.prefill_ns,
             "talker_ns": r.talker_ns, "predictor_ns": r.predictor_ns,
-            "sample_ns": r.sample_ns, "wait_ns": r.wait_ns, "first_frame_ns": r.first_frame_ns,
+            "sample_ns": r.sample_ns, "wait_ns": r.wait_ns, "turn_ns": r.turn_ns, "first_frame_ns": r.first_frame_ns,
             "substeps": r.substeps, "steps": r.steps,
         }
         if collect > 0:

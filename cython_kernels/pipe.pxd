@@ -9,6 +9,7 @@ cdef extern from "et_talker.h" nogil:
         int vocab
         int max_context
         int (*reset)(et_talker *) noexcept nogil
+        int (*rewind)(et_talker *, int) noexcept nogil
         int (*feed)(et_talker *, const float *, int) noexcept nogil
         const float *(*hidden_out)(et_talker *) noexcept nogil
         const float *(*logits)(et_talker *) noexcept nogil
@@ -73,6 +74,7 @@ cdef extern from "et_pipe.h" nogil:
         et_ring generator_steps
         et_ring decoder_steps
         int loop_fd
+        int turns
     et_pipe *et_pipe_create(const et_pipe_config *config, int *err)
     void et_pipe_destroy(et_pipe *p)
     uint32_t et_pipe_next_generation(et_pipe *p)

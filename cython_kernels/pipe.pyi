@@ -78,6 +78,8 @@ class Pipe:
     def counters(self) -> dict[str, int]: ...
     def events(self) -> list[tuple[str, int, str, int, int]]:
         """(name, generation, reason, value, CLOCK_MONOTONIC ns) of every waiting event; resets loop_fd."""
+    def take_turns(self) -> None:
+        """Generator and decoder share CPUs: never let both compute at once; before the threads start."""
     def trace(self) -> None:
         """Record every frame and chunk from now on; before the threads start. Raises MemoryError."""
     @property

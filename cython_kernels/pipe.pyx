@@ -142,6 +142,9 @@ cdef class Pipe:
             out.append((EVENT_NAMES[e.kind], e.generation, REASON_NAMES[e.reason], e.value, e.t_ns))
         return out
 
+    def take_turns(self):
+        self.ptr.turns = 1
+
     def trace(self):
         if et_pipe_trace(self.ptr):
             raise MemoryError("no memory for the step records")

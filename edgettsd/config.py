@@ -137,6 +137,11 @@ class EngineConfig:
         (), "Chunk sizes of the schedule in frames; empty: what the model proposes.", low=1, high=64
     )
     sentence_pause_ms: int = _key(200, "Silence between two sentences, in ms.", low=0, high=5000)
+    calibrate: bool = _key(
+        True,
+        "After a minute without speech measure how the CPUs are best used, once for a model and version; "
+        "the next start uses it.",
+    )
     step_statistics: bool = _key(
         False, "Record how long each stage of each frame takes, for edgettsctl stats; costs next to nothing."
     )

@@ -17,9 +17,11 @@ from edgettsd import log as logs
 from edgettsd.bus import BUS_NAME, BusError, Connection, Limits, NameTakenError, SpeechService
 from edgettsd.config import Config, ConfigError
 from edgettsd.engine import scripted
-from edgettsd.engine._api import Engine
+from edgettsd.engine._api import Engine, State
 from edgettsd.errors import SpeechError
-from edgettsd.hw import Plan, Profile, ProfileError, adapt, load_profile, thermal
+from edgettsd.hw import Plan, Profile, ProfileError, adapt, calibrate, load_profile, thermal
+from edgettsd.hw.background import EXIT_LOADED, calibrate_when_idle
+from edgettsd.hw.cache import cache_folder
 from edgettsd.hw.threads import name_thread, pin_thread
 from edgettsd.notify import Notifier
 
@@ -55,8 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ProfileError as error:
         log.error("%s", error)
         return EXIT_CONFIG
+    if options.calibrate:
+        return _calibrate(config, machine[0])
+    command = None
+    if options.engine[0] == "real" and config.engine.calibrate:
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        command = [sys.executable, "-m", "edgettsd", *given, "--calibrate"]
     try:
-        return asyncio.run(_serve(config, options.engine, notifier, machine))
+        return asyncio.run(_serve(config, options.engine, notifier, machine, command))
     finally:
         notifier.close()
 
@@ -66,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="edgettsd",
         description="Text-to-speech daemon. Options override the configuration file.",
         epilog="Exit status: 0 stopped, 1 failed, 2 usage or configuration, 3 model, "
-        "4 another edgettsd runs, 5 message bus.",
+        "4 another edgettsd runs, 5 message bus, 6 others use the CPUs (--calibrate).",
     )
     parser.add_argument("--version", action="version", version=f"edgettsd {__version__}")
     parser.add_argument(
@@ -78,6 +86,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", metavar="DIR", help="folder of the model bundle")
     parser.add_argument("--sink", metavar="SINK", help="where speech is played: alsa, file or fake")
     parser.add_argument("--device", metavar="PCM", help="ALSA device, or the file of --sink file")
+    parser.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="measure how the CPUs are best used with this model, keep it for later starts, and exit",
+    )
     parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error")
     parser.add_argument(
         "--engine",
@@ -138,6 +151,24 @@ def _machine(config: Config) -> tuple[Profile, Plan]:
     return profile, plan
 
 
+def _calibrate(config: Config, profile: Profile) -> int:
+    """Measure, keep and print; returns the exit status."""
+    try:
+        result = asyncio.run(calibrate.calibrate(profile, config, cache_folder()))
+    except calibrate.BusyError as error:
+        log.error("not calibrated: %s", error)
+        return EXIT_LOADED
+    except SpeechError as error:
+        log.error("%s: %s", error.name, error)
+        return EXIT_MODEL
+    except (OSError, RuntimeError) as error:
+        log.error("not calibrated: %s", error)
+        return EXIT_FAILED
+    for line in calibrate.table(result):
+        print(line)
+    return EXIT_OK
+
+
 def _make_engine(config: Config, kind: tuple[str, float | str], plan: Plan) -> Engine:
     # Imported late: the fake engine needs no compiled kernels, and a broken build must not hide its reason.
     if kind[0] == "fake":
@@ -152,9 +183,16 @@ def _make_engine(config: Config, kind: tuple[str, float | str], plan: Plan) -> E
 
 
 async def _serve(
-    config: Config, kind: tuple[str, float | str], notifier: Notifier, machine: tuple[Profile, Plan]
+    config: Config,
+    kind: tuple[str, float | str],
+    notifier: Notifier,
+    machine: tuple[Profile, Plan],
+    calibration: Sequence[str] | None,
 ) -> int:
-    """Serve until SIGTERM, SIGINT or the loss of the bus; returns the exit status."""
+    """Serve until SIGTERM, SIGINT or the loss of the bus; returns the exit status.
+
+    `calibration` is a command that is run once while nothing is spoken.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -168,7 +206,7 @@ async def _serve(
         if await connection.owner(BUS_NAME) is not None:
             raise NameTakenError(f"{BUS_NAME} is owned by another process")
         engine = _make_engine(config, kind, machine[1])
-        return await _run(config, engine, connection, notifier, stop, machine)
+        return await _run(config, engine, connection, notifier, stop, machine, calibration)
     except NameTakenError as error:
         return _fail(notifier, EXIT_NAME_TAKEN, f"{error}: edgettsd runs already on this bus")
     except BusError as error:
@@ -189,6 +227,7 @@ async def _run(
     notifier: Notifier,
     stop: asyncio.Event,
     machine: tuple[Profile, Plan],
+    calibration: Sequence[str] | None,
 ) -> int:
     """Start the engine, serve it, stop it again. Raises BusError, SpeechError."""
     stopped = asyncio.create_task(stop.wait())
@@ -217,6 +256,9 @@ async def _run(
                 extra={"message_id": messages.STARTED},
             )
             background.append(asyncio.create_task(watchdog.feed(notifier, engine.heartbeat)))
+            if calibration is not None and calibrate.known(profile, config, cache_folder()) is None:
+                quiet = calibrate_when_idle(calibration, lambda: engine.state is State.IDLE)
+                background.append(asyncio.create_task(quiet))
             sensors = thermal.Sensors(profile.zones)
             background.append(asyncio.create_task(thermal.watch(sensors, engine.set_speed)))
             await asyncio.wait({stopped, lost}, return_when=asyncio.FIRST_COMPLETED)

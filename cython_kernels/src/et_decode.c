@@ -121,9 +121,11 @@ static int decode(et_decode *d, int n)
     const int groups = d->decoder->groups, spf = d->decoder->samples_per_frame;
     if (et_pipe_tracing(d->pipe))
         et_delay_take(&d->delay);
+    et_turn_take(d->pipe);
     int64_t t0 = et_now_ns();
     int err = d->decoder->decode(d->decoder, d->codes, n, d->pcm);
     int64_t t1 = et_now_ns();
+    et_turn_give(d->pipe);
     if (err)
         return err;
     atomic_fetch_add_explicit(&d->decode_ns, t1 - t0, memory_order_relaxed);

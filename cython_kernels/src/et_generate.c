@@ -72,7 +72,9 @@ void et_generator_free(et_generator *g)
     et_delay_close(&g->delay);
     free(g->row);
     free(g->part);
-    g->row = g->part = NULL;
+    free(g->prefix);
+    g->row = g->part = g->prefix = NULL;
+    g->n_prefix = 0;
     et_sampler_free(&g->c0);
     et_sampler_free(&g->fine);
 }
@@ -107,6 +109,7 @@ static int predict_frame(et_generator *g, const et_segment *seg, int16_t *codes,
         int err = alive(g, seg->generation);
         if (err)
             return err;
+        r->turn_ns += et_turn_enter(g->pipe);
         int64_t t0 = et_now_ns();
         if (k == 1) {
             err = g->predictor->begin(g->predictor, g->talker->hidden_out(g->talker), g->row, &logits);
@@ -116,9 +119,10 @@ static int predict_frame(et_generator *g, const et_segment *seg, int16_t *codes,
                 g->row[i] += g->part[i];
             err = g->predictor->next(g->predictor, k - 1, g->part, &logits);
         }
+        int64_t t1 = et_now_ns();
+        et_turn_leave(g->pipe);
         if (err)
             return err;
-        int64_t t1 = et_now_ns();
         codes[k] = (int16_t)et_sampler_draw(&g->fine, logits, g->predictor->vocab, &seg->fine, &free_draw);
         r->predictor_ns += t1 - t0;
         r->sample_ns += et_now_ns() - t1;
@@ -143,15 +147,48 @@ static void keep(et_generator *g, const et_segment *seg, et_step *step, int kind
 }
 
 /* In pieces, so that an abort does not wait for the whole of a long prompt. */
-static int prefill(et_generator *g, const et_segment *seg)
+static int feed(et_generator *g, const et_segment *seg, int begin, int end_)
 {
-    int err = g->talker->reset(g->talker);
-    for (int at = 0; !err && at < seg->n_prompt; at += PREFILL_ROWS) {
-        int n = seg->n_prompt - at < PREFILL_ROWS ? seg->n_prompt - at : PREFILL_ROWS;
-        if (!(err = alive(g, seg->generation)))
-            err = g->talker->feed(g->talker, seg->prompt + (size_t)at * g->talker->hidden, n);
+    int err = ET_OK;
+    for (int at = begin; !err && at < end_; at += PREFILL_ROWS) {
+        int n = end_ - at < PREFILL_ROWS ? end_ - at : PREFILL_ROWS;
+        if ((err = alive(g, seg->generation)))
+            break;
+        et_turn_enter(g->pipe);
+        err = g->talker->feed(g->talker, seg->prompt + (size_t)at * g->talker->hidden, n);
+        et_turn_leave(g->pipe);
     }
     return err;
+}
+
+/* Whether the talker holds this prompt's prefix and could go back to its end. */
+static int resume(et_generator *g, const et_segment *seg)
+{
+    size_t bytes = (size_t)seg->n_prefix * g->talker->hidden * sizeof *g->prefix;
+    return g->n_prefix == seg->n_prefix && memcmp(g->prefix, seg->prompt, bytes) == 0 &&
+           g->talker->rewind(g->talker, seg->n_prefix) == ET_OK;
+}
+
+/* Prefix and rest are fed apart in any case: the same prompt gives the same bits whether it was held or not. */
+static int prefill(et_generator *g, const et_segment *seg)
+{
+    int split = g->talker->rewind && seg->n_prefix > 0 && seg->n_prefix < seg->n_prompt ? seg->n_prefix : 0;
+    if (!split || !resume(g, seg)) {
+        g->n_prefix = 0;
+        int err = g->talker->reset(g->talker);
+        if (!err && split)
+            err = feed(g, seg, 0, split);
+        if (err)
+            return err;
+        size_t bytes = (size_t)split * g->talker->hidden * sizeof *g->prefix;
+        float *copy = split ? realloc(g->prefix, bytes) : NULL;
+        if (copy) {
+            memcpy(copy, seg->prompt, bytes);
+            g->prefix = copy;
+            g->n_prefix = split;
+        }
+    }
+    return feed(g, seg, split, seg->n_prompt);
 }
 
 static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *codes, int max_codes)
@@ -227,7 +264,10 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
         }
         if ((err = alive(g, seg->generation)))
             return err;
+        r->turn_ns += et_turn_enter(g->pipe);
+        t1 = et_now_ns();
         err = g->talker->feed(g->talker, g->row, 1);
+        et_turn_leave(g->pipe);
         if (err == ET_E_CONTEXT) {
             /* The model has no position left: the same end as reaching max_frames. */
             end(r, ET_LIMIT, err);

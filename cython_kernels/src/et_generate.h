@@ -29,6 +29,8 @@ typedef struct {
     float *row;                     /* [hidden] next talker input */
     float *part;                    /* [hidden] row of one codebook */
     et_delay delay;
+    float *prefix;                  /* [n_prefix][hidden] rows that the talker holds at its first positions */
+    int n_prefix;
 } et_generator;
 
 int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_predictor *predictor,
@@ -39,6 +41,8 @@ typedef struct {
     uint32_t generation;
     const float *prompt;    /* [n_prompt][hidden] */
     int n_prompt;
+    int n_prefix;           /* leading rows of the prompt that are likely to come again: they are fed apart, and not
+                               at all while the talker still holds them; 0: none */
     const float *trailing;  /* [n_trailing][hidden]: added to the input at frame i */
     int n_trailing;
     const float *pad_row;   /* [hidden]: added from frame n_trailing on */
@@ -62,6 +66,7 @@ typedef struct {
     int64_t begin_ns;       /* CLOCK_MONOTONIC */
     int64_t wall_ns;        /* begin to end; what is in none of the parts is the loop itself */
     int64_t prefill_ns, talker_ns, predictor_ns, sample_ns, wait_ns;
+    int64_t turn_ns;        /* waited for the decoder, where both share CPUs; of the prefill it is in prefill_ns */
     int64_t first_frame_ns; /* CLOCK_MONOTONIC of the first frame pushed, 0 when none */
     int substeps;           /* predictor sub-steps run */
     int steps;              /* talker steps run after the prefill */

@@ -62,6 +62,8 @@ static int init(et_pipe *p, const et_pipe_config *config)
             release(p);
             return ET_E_MEMORY;
         }
+    pthread_mutex_init(&p->turn_mutex, NULL);
+    pthread_cond_init(&p->turn_cond, NULL);
     atomic_store(&p->start_samples, 1);
     atomic_store(&p->min_start, 1);
     atomic_store(&p->limit, config->backpressure);
@@ -370,4 +372,48 @@ void et_pipe_keep_step(et_pipe *p, et_ring *ring, const et_step *step)
 {
     if (!et_ring_write(ring, step, 1))
         atomic_fetch_add_explicit(&p->steps_lost, 1, memory_order_relaxed);
+}
+
+int64_t et_turn_enter(et_pipe *p)
+{
+    if (!p->turns)
+        return 0;
+    int64_t t0 = et_now_ns();
+    pthread_mutex_lock(&p->turn_mutex);
+    while (p->decoding)
+        pthread_cond_wait(&p->turn_cond, &p->turn_mutex);
+    p->generating = true;
+    pthread_mutex_unlock(&p->turn_mutex);
+    return et_now_ns() - t0;
+}
+
+void et_turn_leave(et_pipe *p)
+{
+    if (!p->turns)
+        return;
+    pthread_mutex_lock(&p->turn_mutex);
+    p->generating = false;
+    pthread_cond_signal(&p->turn_cond);
+    pthread_mutex_unlock(&p->turn_mutex);
+}
+
+void et_turn_take(et_pipe *p)
+{
+    if (!p->turns)
+        return;
+    pthread_mutex_lock(&p->turn_mutex);
+    p->decoding = true;
+    while (p->generating)
+        pthread_cond_wait(&p->turn_cond, &p->turn_mutex);
+    pthread_mutex_unlock(&p->turn_mutex);
+}
+
+void et_turn_give(et_pipe *p)
+{
+    if (!p->turns)
+        return;
+    pthread_mutex_lock(&p->turn_mutex);
+    p->decoding = false;
+    pthread_cond_signal(&p->turn_cond);
+    pthread_mutex_unlock(&p->turn_mutex);
 }

@@ -6,6 +6,7 @@
 #ifndef ET_PIPE_H
 #define ET_PIPE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -106,6 +107,14 @@ typedef struct et_pipe {
     _Atomic int paused;           /* playout holds */
     _Atomic int tracing;          /* steps are recorded */
 
+    /* Turns, for stages that share CPUs: one computes, the other waits. Computing at the same time, their threads
+     * would wait for each other's time slices in the middle of every operator. */
+    int turns;                    /* 0: both compute at the same time */
+    pthread_mutex_t turn_mutex;
+    pthread_cond_t turn_cond;
+    bool generating;              /* the generator computes */
+    bool decoding;                /* the decoder computes, or waits to; it comes first */
+
     et_ring items, blocks, pcm;
     et_ring decoder_events, playout_events;
     et_ring generator_steps, decoder_steps;  /* et_step; without memory while tracing is off */
@@ -194,6 +203,12 @@ static inline bool et_pipe_tracing(const et_pipe *p)
 {
     return atomic_load_explicit(&p->tracing, memory_order_relaxed) != 0;
 }
+/* Generator: around each step. Waits while the decoder computes; nanoseconds waited. */
+int64_t et_turn_enter(et_pipe *p);
+void et_turn_leave(et_pipe *p);
+/* Decoder: around each chunk. Waits for the end of the generator's step. */
+void et_turn_take(et_pipe *p);
+void et_turn_give(et_pipe *p);
 /* Generator and decoder, each with its own ring: keep a record. */
 void et_pipe_keep_step(et_pipe *p, et_ring *ring, const et_step *step);
 

@@ -14,6 +14,9 @@ struct et_talker {
 
     /* Forget every position. */
     int (*reset)(et_talker *t);
+    /* Forget every position from n on, n being at most those fed; ET_OK, or ET_E_BACKEND when that cannot be done
+     * and everything has to be fed again. NULL: it never can. */
+    int (*rewind)(et_talker *t, int n);
     /* Append n rows [n][hidden]; afterwards hidden_out/logits are those of the last row.
      * Returns ET_OK, ET_E_CONTEXT (nothing was appended) or ET_E_BACKEND. */
     int (*feed)(et_talker *t, const float *rows, int n);

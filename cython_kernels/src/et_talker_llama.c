@@ -158,6 +158,15 @@ static int reset(et_talker *base)
     return ET_OK;
 }
 
+static int rewind_to(et_talker *base, int n)
+{
+    et_llama *t = base->self;
+    if (t->poisoned || n < 0 || n > t->n_past || !llama_memory_seq_rm(t->memory, 0, n, -1))
+        return ET_E_BACKEND;
+    t->n_past = n;
+    return ET_OK;
+}
+
 static const float *hidden_out(et_talker *base)
 {
     return ((et_llama *)base->self)->hidden;
@@ -255,6 +264,7 @@ int et_llama_create(const et_llama_config *config, et_talker **out, char *err, s
         .vocab = shape.vocab,
         .max_context = config->max_context,
         .reset = reset,
+        .rewind = rewind_to,
         .feed = feed,
         .hidden_out = hidden_out,
         .logits = logits,

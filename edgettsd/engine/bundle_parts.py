@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from edgettsd.engine._api import SpeakOptions, Voice
 from edgettsd.engine.parts import ModelInfo, Segment
 from edgettsd.errors import InvalidOptionError
 from edgettsd.hw import adapt, load_profile
+from edgettsd.hw.cache import cache_folder
 from edgettsd.models.manifest import FRAMES
 from edgettsd.models.qwen3_tts.prompt import PromptBuilder
 from edgettsd.models.qwen3_tts.sampling import Sampling
@@ -137,6 +136,7 @@ class BundleParts:
             banned=self._banned,
             drop_frames=lead,
             end_frames=len(prompt.trailing) + lead if timed else 0,
+            prefix=prompt.prefix,
         )
 
     def close(self) -> None:
@@ -173,24 +173,3 @@ def load_tokenizer(bundle: Bundle) -> Tokenizer:
     if bundle.manifest.text_frontend == FRAMES:
         return FrameTokenizer(EnglishFrontEnd.load(bundle.files))
     return TextTokenizer.load(bundle.files["tokenizer.gguf"], bundle.manifest.tokens)
-
-
-def cache_folder() -> Path | None:
-    """Where packed weights are kept between starts; None when there is no such place.
-
-    The service's CacheDirectory, or the user's cache folder.
-    """
-    given = os.environ.get("CACHE_DIRECTORY", "").split(":")[0]
-    if given:
-        folder = Path(given)
-    else:
-        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        if not os.path.isabs(home):
-            return None
-        folder = Path(home) / "edgettsd"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        log.info("no cache folder: %s", error)
-        return None
-    return folder if os.access(folder, os.W_OK) else None

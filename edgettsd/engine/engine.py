@@ -18,9 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cython_kernels.playout import FdSink
-
 from cython_kernels.pipe import SinkHandle
+from cython_kernels.playout import FdSink
 from edgettsd import messages
 from edgettsd.audio import open_sink
 from edgettsd.config import Config
@@ -29,7 +28,8 @@ from edgettsd.engine.parts import Parts
 from edgettsd.engine.pipeline import Pipeline, Work
 from edgettsd.engine.queue import Entry, UtteranceQueue
 from edgettsd.errors import ModelInvalidError, NotReadyError, SpeechError
-from edgettsd.hw import Plan, adapt, load_profile
+from edgettsd.hw import Plan, adapt, calibrate, load_profile
+from edgettsd.hw.cache import cache_folder
 
 log = logging.getLogger(__name__)
 
@@ -148,12 +148,14 @@ class Engine:
 
     def _start_pipeline(self) -> None:
         plan = self._plan or adapt(load_profile(), self._config)
-        config = plan.applied(self._config)
+        config, rate = plan.applied(self._config), 1.0
+        if known := calibrate.known(load_profile(), self._config, cache_folder()):
+            config, rate = known.best.split.applied(config), known.best.rate
         parts = self._load(config)
         sink = self._given_sink
         if sink is None:
             sink = open_sink(self._config.audio, parts.info.sample_rate)
-        pipeline = Pipeline(config, parts, sink, self._generated)
+        pipeline = Pipeline(config, parts, sink, self._generated, rate)
         pipeline.stall_seconds = plan.stall_seconds
         pipeline.start()
         self._parts, self._pipeline = parts, pipeline
@@ -244,6 +246,15 @@ class Engine:
     def heartbeat(self) -> bool:
         """True while every thread makes progress."""
         return self._pipeline is None or self._pipeline.alive()
+
+    @property
+    def generation(self) -> int:
+        """Number of the last utterance in the pipeline, as step records carry it; 0 before the first."""
+        return self._pipeline.pipe.generation if self._pipeline else 0
+
+    def step_report(self, generation: int) -> dict[str, Any]:
+        """Times by stage of one utterance; {} where steps are not recorded."""
+        return self._pipeline.recorder.steps.report([generation]) if self._pipeline else {}
 
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and the figures of the last utterance."""
@@ -433,7 +444,11 @@ class Engine:
             if self._pipeline is not None:
                 work = job.work
                 self._pipeline.recorder.ended(
-                    work.generation, work.accepted_ns, work.begun_ns, list(work.results), int(job.started * 1e9)
+                    work.generation,
+                    work.accepted_ns,
+                    work.begun_ns,
+                    list(work.results),
+                    int(job.started * 1e9),
                 )
         self.on_finished(entry.id, reason, stats)
 

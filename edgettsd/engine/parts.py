@@ -44,7 +44,8 @@ class Segment:
     """Everything the frame loop needs for one sentence; H is the talker's hidden size.
 
     `prompt` [n, H], `trailing` [m, H] and `pad_row` [H] float32; `banned` uint8 [talker vocab] marks ids of
-    codebook 0 that are never drawn; `drop_frames` leading frames are decoded and dropped. With
+    codebook 0 that are never drawn; the first `prefix` rows of the prompt come again in the next one of the
+    same voice; `drop_frames` leading frames are decoded and dropped. With
     `end_frames` the sentence is complete after exactly so many frames, dropped ones included; 0: at EOS.
     """
 
@@ -55,6 +56,7 @@ class Segment:
     banned: npt.NDArray[np.uint8] | None = None
     drop_frames: int = 0
     end_frames: int = 0
+    prefix: int = 0
 
 
 class Parts(Protocol):

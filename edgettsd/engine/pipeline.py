@@ -57,11 +57,20 @@ OnGenerated = Callable[[Work, Reason, Exception | None], None]
 class Pipeline:
     """Threads and kernels of one loaded model. `sink` is where utterances go by default."""
 
-    def __init__(self, config: Config, parts: Parts, sink: SinkHandle, on_generated: OnGenerated) -> None:
+    def __init__(
+        self,
+        config: Config,
+        parts: Parts,
+        sink: SinkHandle,
+        on_generated: OnGenerated,
+        rate: float = 1.0,
+    ) -> None:
+        """`rate`: time of a frame over its duration, as expected of the first utterance."""
         info = parts.info
         self._config = config
         self._parts = parts
         self._on_generated = on_generated
+        self._rate = rate
         self._inbox: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._generating = False
         self._beats: dict[str, tuple[int, float]] = {}
@@ -79,6 +88,8 @@ class Pipeline:
             pcm_seconds=max(30.0, 2 * config.engine.buffer_seconds),
             backpressure_seconds=config.engine.buffer_seconds,
         )
+        if _shares_cpus(config):
+            self.pipe.take_turns()
         if config.engine.step_statistics:
             self.pipe.trace()
         self.recorder = Recorder(self.pipe)
@@ -178,6 +189,7 @@ class Pipeline:
             chunks=chunks,
             quiet_frames=round(engine.runaway_quiet_seconds / info.frame_seconds),
             quiet_db=engine.runaway_quiet_db,
+            rate=self._rate,
         )
         ready.set_result(None)
         self._decode.run()
@@ -273,8 +285,17 @@ class Pipeline:
             max_frames=min(left, max(sentence.max_frames, segment.end_frames), sampling.max_frames),
             drop_frames=segment.drop_frames,
             end_frames=segment.end_frames,
+            prefix=segment.prefix,
             repeat_frames=round(engine.runaway_repeat_seconds / frame_seconds),
             repeat_period=min(64, round(engine.runaway_period_seconds / frame_seconds)),
             seed=work.seed,
             stream=index,
         )
+
+
+def _shares_cpus(config: Config) -> bool:
+    """Whether generator and decoder have more threads than they have CPUs together."""
+    engine = config.engine
+    here = tuple(os.sched_getaffinity(0))
+    cpus = {*(engine.cpus_generator or here), *(engine.cpus_decoder or here)}
+    return engine.threads_generator + engine.threads_decoder > len(cpus)

@@ -12,6 +12,7 @@ PARTS = {
     "predictor": "predictor_ns",
     "sampling": "sample_ns",
     "wait": "wait_ns",
+    "turns": "turn_ns",
 }
 SHARES = ("queued", "front_end", *PARTS, "loop", "tail")
 
@@ -21,9 +22,10 @@ def attribution(
 ) -> dict[str, float]:
     """Milliseconds by share of the generator's timeline, and "wall", which is their sum.
 
-    `segments` are results of `Generator.run`. queued: before the utterance's turn; front_end: text and prompts;
-    wait: enough was buffered; loop: what is in no other share of the frame loop; tail: from the last frame to the
-    end, in which the rest is decoded and heard. Times are CLOCK_MONOTONIC; begun_ns 0: never begun.
+    `segments` are results of `Generator.run`. queued: before the utterance's turn; front_end: text and
+    prompts; wait: enough was buffered; turns: the decoder computed, where both stages share CPUs; loop: what
+    is in no other share of the frame loop; tail: from the last frame to the end, in which the rest is decoded
+    and heard. Times are CLOCK_MONOTONIC; begun_ns 0: never begun.
     """
     shares = dict.fromkeys(SHARES, 0)
     if not begun_ns:

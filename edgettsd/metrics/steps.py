@@ -54,14 +54,14 @@ class StepStatistics:
                 self._kinds[kind] = np.concatenate([kept, new])[-self._keep :]
 
     def records(self, kind: int, generations: Iterable[int] | None = None) -> Records:
-        """The records of a kind (STEP_PREFILL, STEP_FRAME, STEP_DECODE), of some generations only if given."""
+        """The records of a kind (STEP_PREFILL and so on), of some generations only if given."""
         kept = self._kinds[kind]
         if generations is None:
             return kept
         return kept[np.isin(kept["generation"], list(generations))]
 
     def report(self, generations: Iterable[int] | None = None) -> dict[str, Any]:
-        """Milliseconds by stage: over undisturbed steps where there are any, with the share of disturbed ones."""
+        """Milliseconds by stage, over undisturbed steps if there are any; with the share of the others."""
         wanted = None if generations is None else list(generations)
         result: dict[str, Any] = {}
         prefill = self.records(p.STEP_PREFILL, wanted)
@@ -92,8 +92,8 @@ class StepStatistics:
     def first_audio(self, generation: int, accepted_ns: int, started_ns: int) -> dict[str, float]:
         """What passed between Speak and the first sample at the device, in ms; {} when it is not known.
 
-        front_end: queue, text and prompt; first_frame: codebook 0 and the predictor; handover: until the decoder
-        took the frame; start: further frames that had to be there before playing, and opening the device.
+        front_end: queue, text and prompt; first_frame: codebook 0 and the predictor; handover: until the
+        decoder took the frame; start: further frames that had to be there before playing, opening the device.
         """
         prefill = self.records(p.STEP_PREFILL, [generation])
         frames = self.records(p.STEP_FRAME, [generation])

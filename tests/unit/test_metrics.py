@@ -20,7 +20,7 @@ MS = 1_000_000
 
 def segment(begin_ms: int, wall_ms: int, **parts: int) -> dict[str, Any]:
     result: dict[str, Any] = {"begin_ns": begin_ms * MS, "wall_ns": wall_ms * MS}
-    for name in ("prefill", "talker", "predictor", "sample", "wait"):
+    for name in ("prefill", "talker", "predictor", "sample", "wait", "turn"):
         result[f"{name}_ns"] = parts.get(name, 0) * MS
     return result
 

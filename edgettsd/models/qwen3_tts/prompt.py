@@ -36,6 +36,8 @@ class Prompt:
     trailing: Rows
     pad_row: Rows
     ids: tuple[int, ...]
+    # Leading rows of `prompt` that do not depend on the text.
+    prefix: int = 0
 
 
 class PromptBuilder:
@@ -105,6 +107,7 @@ class PromptBuilder:
 
         codec_bos = self._codec_rows([self._codec["bos"]])
         parts = [self._text(instruct_ids), self._text(ids[:head]), intro]
+        prefix = sum(len(part) for part in parts)
         if layout == "streaming":
             # An empty text has its end-of-turn id here, as in the official code.
             parts.append(self._text(ids[head : head + 1]) + codec_bos)
@@ -118,6 +121,7 @@ class PromptBuilder:
             trailing=trailing,
             pad_row=pad[0].copy(),
             ids=tuple(instruct_ids) + tuple(ids),
+            prefix=prefix,
         )
 
     def check(self, voice: str | None, language: str | None) -> None:
