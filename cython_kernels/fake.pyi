@@ -11,8 +11,8 @@ class FakeTalker(TalkerHandle):
     k counts the feeds since reset, the prompt being 0. From k = eos_after on the code is eos_id (-1: never),
     so an utterance has eos_after frames. codes defaults to eos_id. A feed sleeps step_us microseconds; feed
     fail_at fails (-1: none). `script` replaces the first codes; after its end its last `period` codes are
-    repeated for ever (0: the formula goes on). Methods and errors are those of LlamaTalker, but a failing feed
-    raises RuntimeError in every case.
+    repeated for ever (0: the formula goes on). Methods and errors are those of LlamaTalker, but a failing
+    feed raises RuntimeError in every case.
     """
 
     def __init__(

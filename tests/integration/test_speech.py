@@ -65,7 +65,7 @@ def exact(tmp_path: Path) -> Rig:
 
 def test_ready_takes_less_than_two_seconds_of_work(start: Start, exact: Rig) -> None:
     system = speaker(start, exact)
-    # Processor time, which on an idle machine is the time it takes; the wall clock here depends on the others.
+    # Processor time, which on an idle machine is the time it takes; the wall clock depends on the others.
     fields = Path(f"/proc/{system.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     assert (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") < 2.0
 
@@ -211,6 +211,8 @@ def test_two_hundred_speak_abort_pairs_leak_nothing(start: Start, exact: Rig) ->
 
     async def test(client: Client) -> None:
         early = None
+        # The compute threads come with the first frames, and with them the descriptors of their run times.
+        await client.finished(await client.speak("Hello.", max_seconds=Variant("d", 1.0)))
         for n in range(200):
             utterance = await client.speak("word " * 50)
             if n % 4 == 0:
