@@ -72,14 +72,13 @@ class Generator:
         The first `prefix` rows of the prompt are fed apart, and not again while the talker holds them.
         prompt [n, hidden] and trailing [m, hidden] float32, pad_row [hidden]. Returns frames, reason
         ("completed", "limit", "runaway", "aborted", "error"), error, nanoseconds by stage, and with `collect`
-        the codes [frames, groups] int16 of the first `collect` frames. It has run away (error "ok") when more than
-        `repeat_frames` codes of codebook 0 in a row are those of up to `repeat_period` (at most 64) frames
-        before, 0: never; or (error "runaway") when the decoder says so. With `end_frames` it is complete
-        after exactly so many frames, and neither EOS nor repetition ends it.
+        the codes [frames, groups] int16 of the first `collect` frames. It has run away (error "ok") when more
+        than `repeat_frames` codes of codebook 0 in a row are those of up to `repeat_period` (at most 64)
+        frames before, 0: never; or (error "runaway") when the decoder says so.
         """
 
 class DecodeLoop:
-    """The decoder thread: run() returns after Pipe.stop(). `rate` is the one expected of the first utterance."""
+    """The decoder thread: run() returns after Pipe.stop(). `rate` is expected of the first utterance."""
 
     def __init__(
         self,

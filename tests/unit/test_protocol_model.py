@@ -3,8 +3,8 @@
 Four processes (loop, generator, decoder, playout) share two rings and the number of the live generation. Each
 step of the model is one atomic access of the C code (et_pipe.c, et_generate.c, et_decode.c,
 et_playout_step.c): a check and the write that follows it are two steps, so that an abort can come between
-them. All reachable states are visited. Memory ordering is not part of the model; tests/unit/test_races.py looks
-at that with ThreadSanitizer.
+them. All reachable states are visited. Memory ordering is not part of the model; tests/unit/test_races.py
+looks at that with ThreadSanitizer.
 """
 
 from __future__ import annotations
