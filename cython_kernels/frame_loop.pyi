@@ -74,7 +74,8 @@ class Generator:
         ("completed", "limit", "runaway", "aborted", "error"), error, nanoseconds by stage, and with `collect`
         the codes [frames, groups] int16 of the first `collect` frames. It has run away (error "ok") when more
         than `repeat_frames` codes of codebook 0 in a row are those of up to `repeat_period` (at most 64)
-        frames before, 0: never; or (error "runaway") when the decoder says so.
+        frames before, 0: never; or (error "runaway") when the decoder says so. With `end_frames` it is
+        complete after exactly so many frames, and neither EOS nor repetition ends it.
         """
 
 class DecodeLoop:
