@@ -15,6 +15,7 @@ from pathlib import Path
 # Order matters: each library needs those before it.
 LLAMA_LIBS = ("libggml-base.so.0", "libggml-cpu.so.0", "libggml.so.0", "libllama.so.0")
 LITERT_LIBS = ("libLiteRt.so",)
+GPU_LIB = "libLiteRtWebGpuAccelerator.so"
 
 
 def _package_dir(package: str) -> Path | None:
@@ -55,3 +56,12 @@ def preload() -> dict[str, str]:
                 ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
                 loaded[name] = str(path)
     return loaded
+
+
+def preload_gpu() -> None:
+    """Map LiteRT's GPU accelerator, which LiteRT itself looks for by name only.
+
+    Raises OSError when it is not installed or does not load. Needs a Vulkan driver to be of use.
+    """
+    base = None if _built_for_system() else _package_dir("ai_edge_litert")
+    ctypes.CDLL(GPU_LIB if base is None else str(base / GPU_LIB), mode=ctypes.RTLD_LOCAL)

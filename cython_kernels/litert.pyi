@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cython_kernels.pipe import DecoderHandle
 
 class LiteRtDecoder(DecoderHandle):
-    """The codec decoder of one stream: a TFLite file run by LiteRT on the CPU.
+    """The codec decoder of one stream: a TFLite file run by LiteRT.
 
     The file has a signature ``decode_N`` for every N of `chunks` with the inputs ``codes`` int32
     [1, N, groups] and ``state_00``.. float32, and the outputs ``pcm`` float32 [1, N * samples_per_frame] and
@@ -19,6 +19,10 @@ class LiteRtDecoder(DecoderHandle):
     next start and mapped from; its folder must exist and be writable, otherwise they are packed into memory.
     `digest` is the file's SHA-256 in hex where it is known; it saves reading the file to find its cache.
 
+    With `accelerator` "gpu" every operator runs on LiteRT's GPU accelerator (WebGPU over Vulkan, at the driver's
+    precision) and the states stay in its memory; ValueError when there is no such GPU or an operator is not
+    supported, OSError when the accelerator is not installed. `threads` and `cache_path` are then not used.
+
     Raises FileNotFoundError, ValueError (an argument out of range; a file that is damaged or has other
     signatures, names, types or shapes, named in the message) and MemoryError.
     """
@@ -28,6 +32,7 @@ class LiteRtDecoder(DecoderHandle):
     entries: int
     threads: int
     sizes: tuple[int, ...]
+    accelerator: str
 
     def __init__(
         self,
@@ -40,12 +45,13 @@ class LiteRtDecoder(DecoderHandle):
         entries: int = 2048,
         cache_path: str | PathLike[str] | None = None,
         digest: str | None = None,
+        accelerator: str = "cpu",
     ) -> None: ...
     @property
     def info(self) -> Mapping[str, Any]:
         """Facts of the loaded model.
 
-        version (of LiteRT), accelerator, fully_delegated (every operator runs in XNNPACK), threads, states,
+        version (of LiteRT), accelerator, fully_delegated (every operator runs in XNNPACK or on the GPU), threads, states,
         state_bytes (of one copy), weight_cache (the file, "" when the weights were packed into memory) and
         weight_cache_problem (why not into a file, "" when no file was asked for).
         """

@@ -9,7 +9,7 @@ import numpy as np
 
 from cython_kernels.pipe cimport DecoderHandle, et_decoder
 
-from cython_kernels import _weight_cache
+from cython_kernels import _libs, _weight_cache
 
 cdef extern from "et_decoder_litert.h" nogil:
     ctypedef struct et_litert_config:
@@ -21,6 +21,7 @@ cdef extern from "et_decoder_litert.h" nogil:
         int n_sizes
         int threads
         int cache_fd
+        int gpu
     ctypedef struct et_litert_info:
         int n_states
         size_t state_bytes
@@ -48,21 +49,27 @@ cdef class LiteRtDecoder(DecoderHandle):
     cdef readonly int entries
     cdef readonly int threads
     cdef readonly tuple sizes
+    cdef readonly str accelerator
     cdef object _cache
     cdef object _lock
 
     def __init__(self, path, *, int groups=16, int samples_per_frame=1920, chunks=(1, 4, 8), int threads=2,
-                 int entries=2048, cache_path=None, digest=None):
+                 int entries=2048, cache_path=None, digest=None, accelerator="cpu"):
         if self.decoder != NULL:
             raise RuntimeError("a LiteRtDecoder is initialised once")
         if not os.path.isfile(path):
             raise FileNotFoundError(f"decoder file {os.fspath(path)!r} does not exist")
+        if accelerator not in ("cpu", "gpu"):
+            raise ValueError(f"accelerator is {accelerator!r}, allowed are cpu and gpu")
+        self.accelerator = accelerator
+        if accelerator == "gpu":
+            _libs.preload_gpu()
         self.sizes = tuple(int(n) for n in chunks)
         self.groups, self.samples_per_frame, self.entries = groups, samples_per_frame, entries
         self.threads = threads
         self._lock = threading.Lock()
         self._cache = None
-        if cache_path is not None:
+        if cache_path is not None and accelerator == "cpu":
             settings = dict(groups=groups, samples_per_frame=samples_per_frame, chunks=self.sizes, threads=1,
                             entries=entries)
             self._cache = _weight_cache.prepare(os.fspath(path), os.fspath(cache_path), digest, settings)
@@ -87,6 +94,7 @@ cdef class LiteRtDecoder(DecoderHandle):
         config.groups, config.samples_per_frame, config.entries = self.groups, self.samples_per_frame, self.entries
         config.sizes, config.n_sizes = sizes, len(self.sizes)
         config.threads, config.cache_fd = self.threads, cache_fd
+        config.gpu = self.accelerator == "gpu"
         error[0] = 0
         with nogil:
             err = et_litert_create(&self.decoder, &config, error, sizeof(error))
@@ -104,6 +112,7 @@ cdef class LiteRtDecoder(DecoderHandle):
         d.sizes = tuple(settings["chunks"])
         d.groups, d.samples_per_frame = settings["groups"], settings["samples_per_frame"]
         d.entries, d.threads = settings["entries"], settings["threads"]
+        d.accelerator = "cpu"
         d._lock = threading.Lock()
         d._create(path, cache_fd)
         for n in d.sizes:
@@ -120,7 +129,7 @@ cdef class LiteRtDecoder(DecoderHandle):
         et_litert_get_info(self.decoder, &info)
         return {
             "version": _weight_cache.litert_version(),
-            "accelerator": "cpu",
+            "accelerator": self.accelerator,
             "fully_delegated": bool(info.fully_delegated),
             "threads": self.threads,
             "states": info.n_states,

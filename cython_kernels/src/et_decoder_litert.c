@@ -42,6 +42,7 @@ typedef struct {
     int current; /* the copy that holds the stream's state */
     size_t state_bytes;
     int fully_delegated;
+    int gpu; /* buffers are the GPU's; data, codes and pcm are not used */
     state states[ET_LITERT_MAX_STATES];
     signature signatures[8];
     char *error;
@@ -75,9 +76,10 @@ static void *aligned(size_t bytes) {
 }
 
 static int open_model(decoder *d, const et_litert_config *c) {
-    /* CPU only: otherwise LiteRT searches for and loads GPU and NPU plug-ins. */
+    /* Only what is asked for: otherwise LiteRT searches for and loads every GPU and NPU plug-in. */
+    const int accelerators = d->gpu ? LITERT_HW_CPU | LITERT_HW_GPU : LITERT_HW_CPU;
     const LiteRtEnvOption env_options[] = {
-        {LITERT_ENV_AUTO_REGISTER_ACCELERATORS, {LITERT_ANY_INT, {.int_value = LITERT_HW_CPU}}},
+        {LITERT_ENV_AUTO_REGISTER_ACCELERATORS, {LITERT_ANY_INT, {.int_value = accelerators}}},
         {LITERT_ENV_MIN_LOG_SEVERITY, {LITERT_ANY_INT, {.int_value = LITERT_LOG_ERROR}}},
     };
     CHECK(d, LiteRtCreateEnvironment(2, env_options, &d->env), "creating the LiteRT environment");
@@ -85,7 +87,19 @@ static int open_model(decoder *d, const et_litert_config *c) {
     return ET_OK;
 }
 
+static int compile_on_gpu(decoder *d) {
+    bool fully = false;
+    CHECK(d, LiteRtCreateOptions(&d->options), "creating options");
+    CHECK(d, LiteRtSetOptionsHardwareAccelerators(d->options, LITERT_HW_GPU), "choosing the GPU");
+    CHECK(d, LiteRtCreateCompiledModel(d->env, d->model, d->options, &d->compiled), "compiling the model for the GPU");
+    CHECK(d, LiteRtCompiledModelIsFullyAccelerated(d->compiled, &fully), "asking what was delegated");
+    d->fully_delegated = fully;
+    return fully ? ET_OK : fail(d, ET_E_BACKEND, "some operators do not run on the GPU");
+}
+
 static int compile_model(decoder *d, const et_litert_config *c) {
+    if (d->gpu)
+        return compile_on_gpu(d);
     char toml[160];
     LiteRtOpaqueOptions cpu = NULL;
     if (c->cache_fd >= 0)
@@ -324,6 +338,8 @@ static int check_requirements(decoder *d, const io *s, int side, int number, siz
         if (LiteRtGetTensorBufferRequirementsSupportedTensorBufferType(req, i, &type) == LITERT_OK)
             host |= type == LITERT_BUFFER_HOST_MEMORY;
     CHECK(d, LiteRtGetTensorBufferRequirementsBufferSize(req, &need), "asking for buffer sizes");
+    if (d->gpu && need >= bytes)
+        return ET_OK;
     if (!host || need != bytes)
         return fail(d, ET_E_BACKEND, "%s %s of signature %s: LiteRT wants %zu bytes%s, expected %zu of host memory",
                     side_name(side), tensor_name(side, number, name), s->key, need, host ? "" : " on a device", bytes);
@@ -338,12 +354,51 @@ static int make_buffer(decoder *d, const LiteRtRankedTensorType *type, size_t by
     return ET_OK;
 }
 
-static int make_states(decoder *d) {
+/* A buffer in the GPU's memory for one tensor of a signature. */
+static int make_gpu_buffer(decoder *d, const io *s, int side, int number, LiteRtTensorBuffer *buffer) {
+    LiteRtTensorBufferRequirements req = NULL;
+    LiteRtParamIndex at = s->at[side][number];
+    CHECK(d, side == IN ? LiteRtGetCompiledModelInputBufferRequirements(d->compiled, s->index, at, &req)
+                        : LiteRtGetCompiledModelOutputBufferRequirements(d->compiled, s->index, at, &req),
+          "asking for buffer requirements");
+    CHECK(d, LiteRtCreateManagedTensorBufferFromRequirements(d->env, &s->type[side][number], req, buffer),
+          "taking memory of the GPU");
+    return ET_OK;
+}
+
+/* Copy host memory into a buffer of the GPU; from NULL: zeros. */
+static LiteRtStatus upload(LiteRtTensorBuffer buffer, const void *from, size_t bytes) {
+    void *memory = NULL;
+    LiteRtStatus status = LiteRtLockTensorBuffer(buffer, &memory, LITERT_LOCK_WRITE);
+    if (status != LITERT_OK)
+        return status;
+    if (from)
+        memcpy(memory, from, bytes);
+    else
+        memset(memory, 0, bytes);
+    return LiteRtUnlockTensorBuffer(buffer);
+}
+
+static LiteRtStatus download(LiteRtTensorBuffer buffer, void *to, size_t bytes) {
+    void *memory = NULL;
+    LiteRtStatus status = LiteRtLockTensorBuffer(buffer, &memory, LITERT_LOCK_READ);
+    if (status != LITERT_OK)
+        return status;
+    memcpy(to, memory, bytes);
+    return LiteRtUnlockTensorBuffer(buffer);
+}
+
+/* `first` is a signature that has been checked; all have the same states. */
+static int make_states(decoder *d, const io *first) {
     int err;
     for (int i = 0; i < d->n_states; i++)
         for (int copy = 0; copy < 2; copy++) {
             state *st = &d->states[i];
-            if ((err = make_buffer(d, &st->type, st->bytes, (void **)&st->data[copy], &st->buffer[copy])))
+            if (d->gpu) {
+                if ((err = make_gpu_buffer(d, first, IN, i + 1, &st->buffer[copy])))
+                    return err;
+                CHECK(d, upload(st->buffer[copy], NULL, st->bytes), "clearing memory of the GPU");
+            } else if ((err = make_buffer(d, &st->type, st->bytes, (void **)&st->data[copy], &st->buffer[copy])))
                 return err;
         }
     return ET_OK;
@@ -354,9 +409,19 @@ static int bind_signature(decoder *d, signature *sig, const io *s, int n) {
     const size_t pcm_bytes = sizeof(float) * (size_t)n * (size_t)d->base.samples_per_frame;
     int err;
     sig->index = s->index;
-    if ((err = check_computed_shapes(d, s)) ||
-        (err = make_buffer(d, &s->type[IN][0], codes_bytes, (void **)&sig->codes, &sig->codes_buffer)) ||
-        (err = make_buffer(d, &s->type[OUT][0], pcm_bytes, (void **)&sig->pcm, &sig->pcm_buffer)))
+    if ((err = check_computed_shapes(d, s)))
+        return err;
+    if (d->gpu)
+        err = make_gpu_buffer(d, s, IN, 0, &sig->codes_buffer);
+    else
+        err = make_buffer(d, &s->type[IN][0], codes_bytes, (void **)&sig->codes, &sig->codes_buffer);
+    if (err)
+        return err;
+    if (d->gpu)
+        err = make_gpu_buffer(d, s, OUT, 0, &sig->pcm_buffer);
+    else
+        err = make_buffer(d, &s->type[OUT][0], pcm_bytes, (void **)&sig->pcm, &sig->pcm_buffer);
+    if (err)
         return err;
     for (int number = 0; number <= d->n_states; number++) {
         const state *st = number ? &d->states[number - 1] : NULL;
@@ -383,7 +448,7 @@ static int load(decoder *d, const et_litert_config *c) {
     for (int i = 0; !err && i < c->n_sizes; i++)
         err = check_signature(d, &all[i], c->sizes[i], i == 0);
     if (!err && (err = compile_model(d, c)) == ET_OK)
-        err = make_states(d);
+        err = make_states(d, &all[0]);
     for (int i = 0; !err && i < c->n_sizes; i++)
         err = bind_signature(d, &d->signatures[i], &all[i], c->sizes[i]);
     free(all);
@@ -392,8 +457,13 @@ static int load(decoder *d, const et_litert_config *c) {
 
 static int reset(et_decoder *base) {
     decoder *d = base->self;
-    for (int i = 0; i < d->n_states; i++)
-        memset(d->states[i].data[d->current], 0, d->states[i].bytes);
+    for (int i = 0; i < d->n_states; i++) {
+        state *st = &d->states[i];
+        if (!d->gpu)
+            memset(st->data[d->current], 0, st->bytes);
+        else if (upload(st->buffer[d->current], NULL, st->bytes) != LITERT_OK)
+            return ET_E_BACKEND;
+    }
     return ET_OK;
 }
 
@@ -409,13 +479,20 @@ static int decode(et_decoder *base, const int32_t *codes, int n, float *pcm) {
     for (size_t i = 0; i < count; i++)
         if (codes[i] < 0 || codes[i] >= d->entries)
             return ET_E_ARG;
-    memcpy(sig->codes, codes, count * sizeof *codes);
+    if (!d->gpu)
+        memcpy(sig->codes, codes, count * sizeof *codes);
+    else if (upload(sig->codes_buffer, codes, count * sizeof *codes) != LITERT_OK)
+        return ET_E_BACKEND;
     const int way = d->current;
     const size_t n_io = (size_t)d->n_states + 1;
     if (LiteRtRunCompiledModel(d->compiled, sig->index, n_io, sig->inputs[way], n_io, sig->outputs[way]) != LITERT_OK)
         return ET_E_BACKEND;
+    const size_t bytes = (size_t)n * (size_t)base->samples_per_frame * sizeof *pcm;
+    if (d->gpu && download(sig->pcm_buffer, pcm, bytes) != LITERT_OK)
+        return ET_E_BACKEND;
     d->current = !way;
-    memcpy(pcm, sig->pcm, (size_t)n * (size_t)base->samples_per_frame * sizeof *pcm);
+    if (!d->gpu)
+        memcpy(pcm, sig->pcm, bytes);
     return ET_OK;
 }
 
@@ -455,6 +532,7 @@ int et_litert_create(et_decoder **out, const et_litert_config *c, char *error, s
         d->base.n_sizes = c->n_sizes;
         memcpy(d->base.sizes, c->sizes, sizeof(int) * (size_t)c->n_sizes);
         d->entries = c->entries;
+        d->gpu = c->gpu;
         err = load(d, c);
     }
     if (err != ET_OK) {

@@ -19,12 +19,14 @@ typedef struct {
     int cache_fd;          /* open file of packed weights, read-only to load it or empty and writable to
                             * build it; -1 shares the packed weights of the signatures in memory.
                             * It may be closed after the call. */
+    int gpu;               /* run every operator on LiteRT's GPU accelerator, the state in its memory; an error
+                            * when there is none or an operator is not supported. cache_fd is not used. */
 } et_litert_config;
 
 typedef struct {
     int n_states;
     size_t state_bytes;  /* of one copy of the state */
-    int fully_delegated; /* every operator runs in XNNPACK */
+    int fully_delegated; /* every operator runs in XNNPACK, or on the GPU */
 } et_litert_info;
 
 /* Load, check and compile; everything that decode() needs is allocated here. The compute threads are

@@ -24,7 +24,8 @@ typedef int LiteRtStatus; /* 0 is success */
 typedef size_t LiteRtParamIndex;
 
 enum { LITERT_OK = 0 };
-enum { LITERT_HW_CPU = 1 };                                /* bits of a hardware accelerator set */
+enum { LITERT_HW_CPU = 1, LITERT_HW_GPU = 2 };             /* bits of a hardware accelerator set */
+enum { LITERT_LOCK_READ = 0, LITERT_LOCK_WRITE = 1 };      /* lock modes */
 enum { LITERT_TYPE_FLOAT32 = 1, LITERT_TYPE_INT32 = 2 };   /* element types */
 enum { LITERT_TENSOR_RANKED = 0 };                         /* tensor type ids */
 enum { LITERT_BUFFER_HOST_MEMORY = 1 };                    /* tensor buffer types */
@@ -121,6 +122,13 @@ LiteRtStatus LiteRtRunCompiledModel(LiteRtCompiledModel compiled, LiteRtParamInd
 /* Wraps memory that the caller owns; it must be aligned and outlive the buffer. */
 LiteRtStatus LiteRtCreateTensorBufferFromHostMemory(const LiteRtRankedTensorType *type, void *memory, size_t bytes,
                                                     void (*free_memory)(void *), LiteRtTensorBuffer *buffer);
+/* Memory of the kind that the requirements name first, a GPU's for the GPU. */
+LiteRtStatus LiteRtCreateManagedTensorBufferFromRequirements(LiteRtEnvironment env, const LiteRtRankedTensorType *type,
+                                                             LiteRtTensorBufferRequirements req,
+                                                             LiteRtTensorBuffer *buffer);
+/* The buffer's content in host memory until it is unlocked, which also writes it back. */
+LiteRtStatus LiteRtLockTensorBuffer(LiteRtTensorBuffer buffer, void **memory, int mode);
+LiteRtStatus LiteRtUnlockTensorBuffer(LiteRtTensorBuffer buffer);
 void LiteRtDestroyTensorBuffer(LiteRtTensorBuffer buffer);
 
 #endif

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cython_kernels.litert import LiteRtDecoder
 from cython_kernels.llama import LlamaTalker
 from cython_kernels.pipe import DecoderHandle, PredictorHandle, TalkerHandle
 from cython_kernels.predictor import GgmlPredictor
 from edgettsd.config import Config
 from edgettsd.engine._api import SpeakOptions, Voice
+from edgettsd.engine.accelerator import open_decoder
 from edgettsd.engine.parts import ModelInfo, Segment
 from edgettsd.errors import InvalidOptionError
 from edgettsd.hw import adapt, load_profile
@@ -85,6 +85,7 @@ class BundleParts:
             self._bundle.files["talker.gguf"],
             max_context=min(talker.max_context, self._config.engine.context),
             threads=self._threads("threads_generator"),
+            n_gpu_layers=self._config.engine.n_gpu_layers,
         )
 
     def predictor(self) -> PredictorHandle:
@@ -96,7 +97,8 @@ class BundleParts:
         """The codec decoder, with its packed weights kept for the next start where a cache folder is."""
         manifest = self._bundle.manifest
         cache, digest = cache_folder(), manifest.files["decoder.tflite"].sha256
-        decoder = LiteRtDecoder(
+        decoder = open_decoder(
+            self._config.engine.decoder_accelerator,
             self._bundle.files["decoder.tflite"],
             groups=manifest.code_groups,
             samples_per_frame=manifest.samples_per_frame,
