@@ -15,8 +15,8 @@ def open_decoder(accelerator: str, path: Path, **settings: Any) -> LiteRtDecoder
     """A decoder of the file `path`; `settings` are those of LiteRtDecoder.
 
     `accelerator` is cpu, gpu or auto. On the GPU every operator must run there and the stream's state stays
-    in its memory; when that cannot be, the CPU decodes and the reason is logged: as a warning where the GPU was
-    asked for by name. Raises what LiteRtDecoder raises for a file that the CPU cannot decode either.
+    in its memory; when that cannot be, the CPU decodes and the reason is logged: as a warning where the GPU
+    was asked for by name. Raises what LiteRtDecoder raises for a file that the CPU cannot decode either.
     """
     if accelerator != "cpu":
         try:
