@@ -3,6 +3,9 @@
 dbus-fast's writer takes the EAGAIN of a full socket (a bus daemon that is stopped or slow for a moment) for
 the end of the connection. It handles short writes, so the socket it writes to is wrapped: full means that
 0 bytes were sent, and the writer waits until the socket is writable.
+
+A bus that has gone is told by the reader, which sees the end of the stream: what is written by then is lost
+anyway. Were the writer the first to fail, the reason would differ by chance and futures be left unread.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ class PatientSocket:
             return self._sock.send(data)
         except (BlockingIOError, InterruptedError):
             return 0
+        except BrokenPipeError:
+            return len(data)
 
     def sendmsg(self, buffers: Sequence[memoryview], ancillary: Sequence[Any]) -> int:
         """Send what fits with the descriptors, in bytes; 0 when the socket is full, descriptors included."""
@@ -38,6 +43,8 @@ class PatientSocket:
             sent = self._sock.sendmsg(buffers, ancillary)
         except (BlockingIOError, InterruptedError):
             return 0
+        except BrokenPipeError:
+            sent = sum(len(buffer) for buffer in buffers)
         self._unsent = None
         return sent
 
