@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "et_finite.h"
 #include "et_ggml_cpu.h"
@@ -237,6 +238,26 @@ static int warm_up(et_llama *t)
     return rc;
 }
 
+/* Weights that were repacked for this CPU have been copied out of the file: give its pages back. What is still read
+ * from the file comes back by itself. */
+static void drop_file_pages(const char *path)
+{
+    char *real = realpath(path, NULL), *line = NULL;
+    FILE *maps = real ? fopen("/proc/self/maps", "re") : NULL;
+    size_t size = 0;
+    while (maps && getline(&line, &size, maps) > 0) {
+        unsigned long begin, end;
+        int at = 0;
+        line[strcspn(line, "\n")] = '\0';
+        if (sscanf(line, "%lx-%lx %*s %*s %*s %*s %n", &begin, &end, &at) == 2 && at > 0 && !strcmp(line + at, real))
+            madvise((void *)begin, end - begin, MADV_DONTNEED);
+    }
+    if (maps)
+        fclose(maps);
+    free(line);
+    free(real);
+}
+
 int et_llama_create(const et_llama_config *config, et_talker **out, char *err, size_t err_size)
 {
     talker_shape shape;
@@ -286,6 +307,10 @@ int et_llama_create(const et_llama_config *config, et_talker **out, char *err, s
         goto failed;
     }
     rc = warm_up(t);
+    if (rc == ET_OK && config->use_mmap) {
+        drop_file_pages(config->path);
+        rc = warm_up(t);
+    }
     if (rc) {
         et_log_describe(err, err_size, "the warm-up step failed (weights not finite?)");
         goto failed;

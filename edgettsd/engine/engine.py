@@ -30,6 +30,7 @@ from edgettsd.engine.queue import Entry, UtteranceQueue
 from edgettsd.errors import ModelInvalidError, NotReadyError, SpeechError
 from edgettsd.hw import Plan, adapt, calibrate, load_profile
 from edgettsd.hw.cache import cache_folder
+from edgettsd.metrics import StepStatistics
 
 log = logging.getLogger(__name__)
 
@@ -252,9 +253,10 @@ class Engine:
         """Number of the last utterance in the pipeline, as step records carry it; 0 before the first."""
         return self._pipeline.pipe.generation if self._pipeline else 0
 
-    def step_report(self, generation: int) -> dict[str, Any]:
-        """Times by stage of one utterance; {} where steps are not recorded."""
-        return self._pipeline.recorder.steps.report([generation]) if self._pipeline else {}
+    @property
+    def steps(self) -> StepStatistics:
+        """Times by stage of recent utterances; empty where steps are not recorded."""
+        return self._pipeline.recorder.steps if self._pipeline else StepStatistics()
 
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and the figures of the last utterance."""

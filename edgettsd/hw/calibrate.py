@@ -251,8 +251,10 @@ async def run_engine(config: Config, seconds: float, runs: int) -> list[Figures]
             if spoken.frames == 0:
                 raise RuntimeError(f"calibration: the model spoke nothing, reason {spoken.reason}")
             spent = (spoken.attribution["wall"] - spoken.attribution["front_end"]) / 1000
-            report = trial.engine.step_report(spoken.generation)
-            stages = {name: report[name]["median"] for name in ("talker", "predictor") if name in report}
+            report = trial.engine.steps.report([spoken.generation])
+            stages: dict[str, float] = {
+                name: report[name]["median"] for name in ("talker", "predictor") if name in report
+            }
             for size, entry in report.get("decoder", {}).items():
                 stages[f"decoder_{size}"] = entry["median"]
             results.append((spent / spoken.audio, stages, spoken.foreign))

@@ -37,9 +37,9 @@ def place(
 ) -> Placement:
     """Sets for the stages whose set is not given; `threads` are wished counts of both, 0: any.
 
-    Generator and decoder share no core unless there is only one, or their wished threads need it. A CPU
-    outside the scheduler's balancing is not used for computing: threads pinned to several such CPUs all stay
-    on the first.
+    Generator and decoder share no core unless there are but one or two, or their wished threads need it. A
+    CPU outside the scheduler's balancing is not used for computing: threads pinned to several such CPUs all
+    stay on the first.
     """
     allowed = [profile.cpu(number) for number in profile.allowed]
     balanced = [cpu for cpu in allowed if cpu.id not in profile.isolated]
@@ -116,6 +116,10 @@ def _split(cores: list[Cpu], spare: Cpus, threads: tuple[int, int]) -> _Split:
     if len(cores) == 1:
         why, house = "the only core", tuple(sorted({cores[0].id, *spare}))
         return _Split((cores[0].id,), (cores[0].id,), house, why, why, "real-time priority puts it first")
+    if len(cores) == 2 and not any(threads):
+        why, every = "two cores: both stages have both, and take turns", _ids(cores)
+        house = spare or every
+        return _Split(every, every, house, why, why, "real-time priority puts it first")
     if len(cores) < SPARE_FROM:
         first, second = _halves(cores, threads)
         everywhere = _ids(cores)

@@ -37,7 +37,7 @@ def sets(profile: Profile, **engine):
     "count, expected",
     [
         (1, ((0,), (0,), (0,))),
-        (2, ((0,), (1,), (0, 1))),
+        (2, ((0, 1), (0, 1), (0, 1))),
         (3, ((0, 1), (2,), (0, 1, 2))),
         (4, ((0, 1), (2, 3), (0, 1, 2, 3))),
         (5, ((1, 2), (3, 4), (0,))),
@@ -70,11 +70,11 @@ def test_a_cluster_is_not_cut_in_two_when_it_can_be_helped():
 
 
 def test_siblings_are_no_cores():
-    assert sets(flat(2, smt=2)) == ((0,), (1,), (2, 3))
+    assert sets(flat(2, smt=2)) == ((0, 1), (0, 1), (2, 3))
     plan = adapt(flat(2, smt=2), with_config(cpus_generator=(0, 2)))
     assert (plan.threads_generator, plan.cpus_decoder) == (1, (1,))
     only_siblings = flat(2, smt=2, allowed=(2, 3))
-    assert sets(only_siblings) == ((2,), (3,), (2, 3))
+    assert sets(only_siblings) == ((2, 3), (2, 3), (2, 3))
 
 
 def test_isolated_cpus_play_and_do_not_compute():
@@ -155,5 +155,7 @@ def test_rules_that_always_hold(cores, smt, cluster, share, data):
         (threads[1], plan.threads_decoder, plan.cpus_decoder),
     ):
         assert count == wish or 1 <= count <= len({core_of[c] for c in chosen}) <= 4
-    if len(usable) > 1 and sum(threads) <= len(usable) and not set(allowed) <= set(isolated):
+    # Two cores are shared unless threads are wished.
+    apart = len(usable) > (1 if any(threads) else 2)
+    if apart and sum(threads) <= len(usable) and not set(allowed) <= set(isolated):
         assert not set(plan.cpus_generator) & set(plan.cpus_decoder)
