@@ -20,8 +20,10 @@ EPILOG = """\
 a whole training, in order (the last three trainings may run side by side):
   tools/train_voice synth WORK --hours 4
   tools/train_voice codec WORK
+  tools/train_voice vocoder WORK
   tools/train_voice decoder WORK --minutes 60
   tools/train_voice talker WORK --minutes 60
+  tools/train_voice frontend WORK
   tools/train_voice export WORK OUT_CHECKPOINT
   tools/convert OUT_CHECKPOINT OUT_BUNDLE
   tools/train_voice eval WORK --bundle OUT_BUNDLE
@@ -67,8 +69,7 @@ def _parser() -> argparse.ArgumentParser:
             training.add_argument(
                 "--adversarial", type=float, help="CPU minute from which the discriminator takes part"
             )
-        else:
-            training.add_argument("--share", type=float, help="part of the frames that train the predictor")
+    step("frontend", "make lexicon, letter-to-sound model and phone lengths: WORK/frontend")
     export = step("export", "write a checkpoint in the official layout")
     export.add_argument("out", metavar="OUT_CHECKPOINT", type=Path, help="folder, replaced if it exists")
     evaluate = step("eval", "word error rates by whisper-tiny, and spectra beside the teacher's")
@@ -119,6 +120,10 @@ def _run(options: Any) -> None:
         synthesize(options.work / "synth", options.hours, options.threads)
     elif options.step == "codec":
         _codec(options)
+    elif options.step == "vocoder":
+        from edgettsd_tools.voice import train_decoder
+
+        train_decoder.learn_vocoder(options.work, options.minutes, seed=options.seed)
     elif options.step == "decoder":
         from edgettsd_tools.voice import train_decoder
 
@@ -132,8 +137,17 @@ def _run(options: Any) -> None:
         from edgettsd_tools.voice import train_talker
 
         train_talker.train(
-            options.work, options.minutes, seed=options.seed, **_given(options, "rate", "decay", "share")
+            options.work, options.minutes, seed=options.seed, **_given(options, "rate", "decay")
         )
+    elif options.step == "frontend":
+        from edgettsd_tools.voice import durations, letters
+        from edgettsd_tools.voice import lexicon as pronunciations
+
+        folder = options.work / "frontend"
+        folder.mkdir(parents=True, exist_ok=True)
+        pronunciations.main([str(folder / "lexicon.bin")])
+        durations.main([str(options.work / "synth"), str(folder / "durations.bin")])
+        letters.main([str(folder / "letters.bin"), "--threads", str(options.threads)])
     elif options.step == "export":
         from edgettsd_tools.voice.export import export_checkpoint
 
@@ -152,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Before numpy and torch are imported: they read these once.
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
     try:
-        if options.step in ("decoder", "talker", "export", "eval"):
+        if options.step in ("vocoder", "decoder", "talker", "export", "eval"):
             import torch
 
             torch.set_num_threads(options.threads)

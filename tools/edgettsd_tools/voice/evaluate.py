@@ -19,7 +19,6 @@ from edgettsd_tools.voice.codec import Codec
 from edgettsd_tools.voice.data import LEAD
 from edgettsd_tools.voice.features import FRAME, features, griffin_lim
 from edgettsd_tools.voice.synth import Teacher, lexicon, pronounce
-from edgettsd_tools.voice.talker_net import greedy
 from edgettsd_tools.voice.train_decoder import load_decoder
 from edgettsd_tools.voice.train_talker import load_talker
 
@@ -55,7 +54,7 @@ class Sentences:
         """Talker, predictor and decoder in torch, with the teacher's phone lengths."""
         tokens = [torch.tensor(pair_ids(slots(phones, seconds))) for _, phones, seconds in self.spoken]
         model = load_talker(self.work / "talker.pt")
-        return self._decode([codes[LEAD:].numpy() for codes in model.generate(tokens, greedy)])
+        return self._decode([codes[LEAD:].numpy() for codes in model.generate(tokens, LEAD)])
 
     def _decode(self, codes: Sequence[Any]) -> list[Any]:
         model = load_decoder(self.work / "decoder.pt")

