@@ -3,6 +3,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
 from cython_kernels.pipe import DecoderHandle, Pipe, PredictorHandle, TalkerHandle
 
 SCHEDULES: tuple[str, ...]

@@ -19,7 +19,8 @@ class LiteRtDecoder(DecoderHandle):
     next start and mapped from; its folder must exist and be writable, otherwise they are packed into memory.
     `digest` is the file's SHA-256 in hex where it is known; it saves reading the file to find its cache.
 
-    With `accelerator` "gpu" every operator runs on LiteRT's GPU accelerator (WebGPU over Vulkan, at the driver's
+    With `accelerator` "gpu" every operator runs on LiteRT's GPU accelerator (WebGPU over Vulkan, at the
+    driver's
     precision) and the states stay in its memory; ValueError when there is no such GPU or an operator is not
     supported, OSError when the accelerator is not installed. `threads` and `cache_path` are then not used.
 
@@ -51,7 +52,8 @@ class LiteRtDecoder(DecoderHandle):
     def info(self) -> Mapping[str, Any]:
         """Facts of the loaded model.
 
-        version (of LiteRT), accelerator, fully_delegated (every operator runs in XNNPACK or on the GPU), threads, states,
+        version (of LiteRT), accelerator, fully_delegated (every operator runs in XNNPACK or on the GPU),
+        threads, states,
         state_bytes (of one copy), weight_cache (the file, "" when the weights were packed into memory) and
         weight_cache_problem (why not into a file, "" when no file was asked for).
         """

@@ -1,4 +1,4 @@
-from typing import Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +33,8 @@ class SinkHandle: ...
 class Pipe:
     """Rings, generation number and events between generator, decoder, playout and loop.
 
-    Only next_generation, stop, set_*, events, counters and the properties are for the engine; push_* and pop_*,
-    front and read stand in for a thread in tests. Push methods return "ok", "stale" or "stopped".
+    Only next_generation, stop, set_*, events, counters and the properties are for the engine; push_* and
+    pop_*, front and read stand in for a thread in tests. Push methods return "ok", "stale" or "stopped".
     """
 
     def __init__(
@@ -73,7 +73,8 @@ class Pipe:
     def set_paused(self, paused: bool) -> None: ...
     def set_start_samples(self, samples: int) -> None: ...
     def set_plan(self, min_start: int, expected_frames: int) -> None:
-        """Before next_generation: the least samples to buffer before playing, and the estimated frames (0: unknown)."""
+        """Before next_generation: the least samples to buffer before playing, and the estimated frames (0:
+        unknown)."""
     def set_gain(self, gain: float) -> None: ...
     def counters(self) -> dict[str, int]: ...
     def events(self) -> list[tuple[str, int, str, int, int]]:
@@ -92,8 +93,8 @@ class Pipe:
 
         Fields: generation, kind (STEP_PREFILL, STEP_FRAME, STEP_DECODE), n (rows, sub-steps, frames), t_ns
         (CLOCK_MONOTONIC), wall_ns, delay_ns (how long threads of this process were ready but had no CPU; -1:
-        unknown), part_ns [parts]: for a frame [STEP_TALKER], [STEP_SAMPLE], [STEP_WAIT] and [STEP_SUBSTEPS + k],
-        for a chunk [STEP_DECODER] and [STEP_PUSH].
+        unknown), part_ns [parts]: for a frame [STEP_TALKER], [STEP_SAMPLE], [STEP_WAIT] and [STEP_SUBSTEPS
+        + k], for a chunk [STEP_DECODER] and [STEP_PUSH].
         """
     def push_item(
         self, generation: int, kind: int, *, codes: Sequence[int] | None = None, arg: int = 0, reason: int = 0

@@ -20,10 +20,11 @@ class _Sink(SinkHandle):
 class AlsaSink(_Sink):
     """A sound device.
 
-    `rate` is that of the samples played, in Hz; the device's own rate, channels and format are chosen when 0 or ""
-    and converted to. It is opened by the first utterance and closed keep_open_ms after the last one (0: at once,
-    -1: never). stall_ms without progress is an error (0: never). At the end a device drains (drain) or runs dry;
-    None: kernel devices drain, others, whose draining may block, do not.
+    `rate` is that of the samples played, in Hz; the device's own rate, channels and format are chosen when
+    0 or ""
+    and converted to. It is opened by the first utterance and closed keep_open_ms after the last one (0: at
+    once, -1: never). stall_ms without progress is an error (0: never). At the end a device drains (drain) or
+    runs dry; None: kernel devices drain, others, whose draining may block, do not.
     ValueError names a parameter out of range.
     """
 
@@ -53,12 +54,13 @@ class AlsaSink(_Sink):
         """
 
 class FdSink(_Sink):
-    """A pipe, socket or file that receives s16le or WAV ("wav"), never blocking longer than the descriptor's own
-    writes of 4096 bytes do.
+    """A pipe, socket or file that receives s16le or WAV ("wav"), never blocking longer than the
+    descriptor's own writes of 4096 bytes do.
 
-    With close_fd the descriptor belongs to the sink and is closed at the end of the utterance, before its event;
-    with keep several utterances go into one stream and close() ends it. A reader that takes nothing for stall_ms
-    is an error (0: never); one that has gone gives EPIPE.
+    With close_fd the descriptor belongs to the sink and is closed at the end of the utterance, before its
+    event;
+    with keep several utterances go into one stream and close() ends it. A reader that takes nothing for
+    stall_ms is an error (0: never); one that has gone gives EPIPE.
     """
 
     def __init__(
@@ -76,8 +78,8 @@ class FakeSink(_Sink):
     """A sink that plays by the clock at `speed` (0: everything at once) and keeps the first `capture` frames.
 
     buffer: frames it holds. xrun_at: runs dry once at this heard frame; fail_at: fails there with fail_errno
-    (-1: never), fail_times times (0: for ever). open_errno: the first open_fails opens fail (0: all). open_ms,
-    close_ms, drain_ms: how long open and close take, how late the end comes.
+    (-1: never), fail_times times (0: for ever). open_errno: the first open_fails opens fail (0: all).
+    open_ms, close_ms, drain_ms: how long open and close take, how late the end comes.
     """
 
     rate: int
@@ -108,8 +110,10 @@ class FakeSink(_Sink):
 class Playout:
     """The playout thread's state: PCM of the live generation goes from `pipe` to a sink.
 
-    preroll_ms and postroll_ms of silence surround every utterance on a paced sink. Every generation ends with one
-    event: "finished" (value: samples heard), "dropped" (another became live; samples heard) or "device" (value:
+    preroll_ms and postroll_ms of silence surround every utterance on a paced sink. Every generation ends
+    with one
+    event: "finished" (value: samples heard), "dropped" (another became live; samples heard) or "device"
+    (value:
     negative errno). From then on the thread does not touch the generation's sink, unless it is kept open.
     """
 
@@ -123,11 +127,12 @@ class Playout:
     def uses(self, sink: SinkHandle) -> bool:
         """Whether the thread has the sink or may take it up."""
     def run(self) -> None:
-        """Play until pipe.stop(); without the GIL, in a thread of its own. RuntimeError when it runs already."""
+        """Play until pipe.stop(); without the GIL, in a thread of its own. RuntimeError when it runs
+        already."""
 
 class Converter:
-    """Streaming conversion of mono s16 to another rate, format ("S16", "S32", "S24", "S24_3", "F32"; native byte
-    order) and channel count, as the sound device sink does it.
+    """Streaming conversion of mono s16 to another rate, format ("S16", "S32", "S24", "S24_3", "F32";
+    native byte order) and channel count, as the sound device sink does it.
 
     n frames give exactly round(n * out_rate / in_rate) frames by the end of flush().
     """
@@ -143,4 +148,5 @@ class Converter:
         """Begin a new stream."""
 
 def list_devices() -> list[tuple[str, str]]:
-    """(name, description) of every PCM that alsa-lib knows for playback. OSError when its configuration is bad."""
+    """(name, description) of every PCM that alsa-lib knows for playback. OSError when its configuration is
+    bad."""

@@ -20,6 +20,6 @@ class Vocab:
     def encode(self, pieces: Iterable[str]) -> list[int]:
         """Ids of the pieces, one piece after another; merges never cross from one piece to the next.
 
-        Nothing is added, and control tokens written in the text stay plain text. Raises UnicodeEncodeError for
-        lone surrogates, ValueError for a piece of more than MAX_PIECE bytes, MemoryError.
+        Nothing is added, and control tokens written in the text stay plain text. Raises UnicodeEncodeError
+        for lone surrogates, ValueError for a piece of more than MAX_PIECE bytes, MemoryError.
         """

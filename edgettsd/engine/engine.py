@@ -34,7 +34,8 @@ from edgettsd.metrics import StepStatistics
 
 log = logging.getLogger(__name__)
 
-# The playout thread reports silence within milliseconds; without a report the utterance ends anyway after this.
+# The playout thread reports silence within milliseconds; without a report the utterance ends anyway after
+# this.
 SILENCE_TIMEOUT = 2.0
 
 
@@ -275,7 +276,8 @@ class Engine:
         self._end(entry, Reason.ABORTED)
 
     def _end(self, entry: Entry[Job], reason: Reason, detail: str = "") -> None:
-        """End an utterance early: the active one when it is silent, a waiting one after the caller's reply."""
+        """End an utterance early: the active one when it is silent, a waiting one after the caller's
+        reply."""
         job = entry.item
         if job.ending is not None:
             return

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+
 from cython_kernels.pipe import (
     BLOCK_END,
     BLOCK_PCM,

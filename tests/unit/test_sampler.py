@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from cython_kernels.sampler import Sampler
 
 REFERENCE = Path(__file__).parent.parent / "data" / "oracle" / "sampling.npz"

@@ -253,7 +253,8 @@ def license_of(folder: Path) -> str:
 def _ramp(sizes: Sequence[int]) -> list[int]:
     """Chunks that begin with single frames and grow as fast as needs no pre-buffer up to 0.7 of real time.
 
-    After b frames a chunk of n leaves no gap when 1.1 x 0.7 (b + n) <= b + 1; the 1.1 is the start policy's margin.
+    After b frames a chunk of n leaves no gap when 1.1 x 0.7 (b + n) <= b + 1; the 1.1 is the start
+    policy's margin.
     """
     rate, most = 1.1 * 0.7, 16
     chunks, before = [], 0
