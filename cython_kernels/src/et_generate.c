@@ -152,6 +152,7 @@ static int feed(et_generator *g, const et_segment *seg, int begin, int end_)
     int err = ET_OK;
     for (int at = begin; !err && at < end_; at += PREFILL_ROWS) {
         int n = end_ - at < PREFILL_ROWS ? end_ - at : PREFILL_ROWS;
+        atomic_fetch_add_explicit(&g->pipe->generator_beat, 1, memory_order_relaxed);
         if ((err = alive(g, seg->generation)))
             break;
         et_turn_enter(g->pipe);

@@ -106,6 +106,8 @@ et_pipe *et_pipe_create(const et_pipe_config *config, int *err)
 void et_pipe_destroy(et_pipe *p)
 {
     if (p) {
+        pthread_cond_destroy(&p->turn_cond);
+        pthread_mutex_destroy(&p->turn_mutex);
         release(p);
         free(p);
     }

@@ -126,7 +126,7 @@ typedef struct et_pipe {
     _Atomic int64_t pending_frames;  /* frames in items (live or stale) not yet decoded */
     _Atomic int64_t start_samples;   /* playout starts when this many samples wait, or at ET_BLOCK_END */
     _Atomic int64_t limit;           /* backpressure limit in force, samples */
-    _Atomic int64_t min_start;       /* the least start_samples, set by the loop for each utterance */
+    _Atomic int64_t min_start;       /* the least start_samples, set by the generator for each utterance */
     _Atomic int64_t expected_frames; /* estimate for the utterance, 0: unknown */
     _Atomic uint64_t cut;            /* generation that has run away << 32 | its samples that are still played */
     _Atomic float gain;              /* volume of the live utterance, applied when PCM enters the ring */

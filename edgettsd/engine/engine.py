@@ -161,6 +161,10 @@ class Engine:
         pipeline.stall_seconds = plan.stall_seconds
         pipeline.start()
         self._parts, self._pipeline = parts, pipeline
+        if self._state is State.STOPPING:
+            # stop() came while the model was loading, and found nothing to stop.
+            pipeline.stop()
+            parts.close()
 
     async def stop(self) -> None:
         """End every utterance as aborted, then the threads; idempotent."""

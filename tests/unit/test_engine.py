@@ -14,7 +14,9 @@ import pytest
 from engine_rig import SPF, Rig, drive, expected_pcm, with_config
 
 from cython_kernels.playout import FakeSink
+from edgettsd.config import Config
 from edgettsd.engine._api import Priority, Reason, State
+from edgettsd.engine.engine import Engine
 from edgettsd.engine.parts import FakeParts
 from edgettsd.errors import ModelInvalidError, NotFoundError, NotReadyError, QueueFullError
 
@@ -391,3 +393,55 @@ def test_abort_does_not_wait_for_a_long_prompt() -> None:
         assert time.monotonic() - t0 < 1.0
 
     drive(test, parts=LongPrompt(step_us=100_000))
+
+
+def test_a_long_prompt_is_life() -> None:
+    """Every piece of it moves the generator's counter, so that the watchdog stays fed."""
+
+    class LongPrompt(FakeParts):
+        def segment(self, text, options):  # type: ignore[no-untyped-def]
+            segment = FakeParts.segment(self, text, options)
+            return dataclasses.replace(segment, prompt=np.zeros((480, self.hidden), np.float32))
+
+    async def test(rig: Rig) -> None:
+        assert rig.engine._pipeline is not None
+        rig.engine._pipeline.stall_seconds = 0.8
+        utterance = rig.say()
+        # 15 pieces of 100 ms.
+        while not rig.engine.stats()["frames_generated"]:
+            assert rig.engine.heartbeat()
+            await asyncio.sleep(0.1)
+        rig.engine.abort(utterance, "a")
+        await rig.ended(utterance)
+
+    drive(test, parts=LongPrompt(step_us=100_000))
+
+
+def test_stop_while_the_model_loads_leaves_no_thread() -> None:
+    loading, release = threading.Event(), threading.Event()
+    closed = []
+
+    class Closing(FakeParts):
+        def close(self) -> None:
+            closed.append(True)
+
+    def load(config: Config) -> FakeParts:
+        loading.set()
+        assert release.wait(10)
+        return Closing()
+
+    async def main() -> None:
+        engine = Engine(Config(), load=load, sink=FakeSink())
+        starting = asyncio.create_task(engine.start())
+        await asyncio.to_thread(loading.wait, 10)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        await engine.stop()
+        release.set()
+
+    before = set(threading.enumerate())
+    # The end of the loop waits for the worker thread that loads.
+    asyncio.run(main())
+    assert closed
+    assert {thread.name for thread in set(threading.enumerate()) - before} == set()
