@@ -211,6 +211,8 @@ async def _serve(
         return _fail(notifier, EXIT_NAME_TAKEN, f"{error}: edgettsd runs already on this bus")
     except BusError as error:
         return _fail(notifier, EXIT_BUS, str(error))
+    except TimeoutError:
+        return _fail(notifier, EXIT_BUS, "the bus does not answer")
     except SpeechError as error:
         return _fail(notifier, EXIT_MODEL, f"{error.name}: {error}", messages.MODEL_REFUSED)
     except Exception as error:

@@ -25,6 +25,7 @@ DBUS = "org.freedesktop.DBus"
 DBUS_PATH = "/org/freedesktop/DBus"
 
 CONNECT_SECONDS = 15.0
+CALL_SECONDS = 25.0
 MAX_AUTH_LINE = 16_384
 
 
@@ -100,7 +101,7 @@ class Connection:
             return
         self._bus.send(message).add_done_callback(lambda sent: sent.cancelled() or sent.exception())
 
-    async def call(self, message: Message, timeout: float | None = 25.0) -> list[Any]:
+    async def call(self, message: Message, timeout: float | None = CALL_SECONDS) -> list[Any]:
         """Call a method and return the reply's body. Raises CallError, BusLostError, TimeoutError."""
         if not self._bus.connected:
             raise BusLostError("the bus connection was lost")
@@ -143,7 +144,10 @@ class Connection:
     async def acquire(self, name: str) -> None:
         """Own `name` now, without queueing for it. Raises NameTakenError, BusError."""
         try:
-            reply = await self._bus.request_name(name, NameFlag.DO_NOT_QUEUE)
+            async with asyncio.timeout(CALL_SECONDS):
+                reply = await self._bus.request_name(name, NameFlag.DO_NOT_QUEUE)
+        except TimeoutError:
+            raise BusError(f"the bus did not answer in {CALL_SECONDS:g} s") from None
         except DBusError as error:
             raise BusError(f"the bus does not let this user own {name}: {error.text}") from error
         except (OSError, EOFError) as error:
