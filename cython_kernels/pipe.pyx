@@ -19,6 +19,9 @@ cdef extern from "et_pipe_atomics.h" nogil:
     int et_pipe_is_tracing(const et_pipe *p)
     uint64_t et_pipe_lost(const et_pipe *p)
 
+cdef extern from "et_huge.h" nogil:
+    size_t et_use_huge_pages(size_t least)
+
 COUNTERS = ("generator_beat", "decoder_beat", "playout_beat", "frames_generated", "frames_decoded",
             "samples_out", "underruns")
 ITEM_FRAME, ITEM_SEG_BEGIN, ITEM_SEG_END, ITEM_PAUSE, ITEM_END = 1, 2, 3, 4, 5
@@ -32,6 +35,13 @@ EVENT_NAMES = ("", "first_chunk", "started", "finished", "dropped", "underrun", 
 REASON_NAMES = ("", "completed", "aborted", "replaced", "runaway", "limit", "device", "error")
 ERROR_NAMES = {0: "ok", -1001: "argument", -1002: "memory", -1003: "context", -1004: "backend",
                -1005: "stale", -1006: "stopped", -1007: "runaway"}
+
+
+def use_huge_pages(size_t least=32 << 20):
+    cdef size_t asked
+    with nogil:
+        asked = et_use_huge_pages(least)
+    return asked
 
 
 cdef class TalkerHandle:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cython_kernels.frame_loop import DecodeLoop, Generator
-from cython_kernels.pipe import ITEM_END, ITEM_PAUSE, REASON_NAMES, Pipe, SinkHandle
+from cython_kernels.pipe import ITEM_END, ITEM_PAUSE, REASON_NAMES, Pipe, SinkHandle, use_huge_pages
 from cython_kernels.playout import Playout
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request
@@ -114,6 +114,7 @@ class Pipeline:
         try:
             for future in ready:
                 future.result()
+            log.debug("huge pages asked for: %d MB", use_huge_pages() >> 20)
         except BaseException:
             self.stop()
             raise

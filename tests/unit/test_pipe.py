@@ -216,3 +216,21 @@ def test_bad_sizes_are_refused_with_their_values() -> None:
     with pytest.raises(ValueError, match="3 given, 16 expected"):
         pipe = Pipe()
         pipe.push_item(pipe.next_generation(), ITEM_FRAME, codes=[1, 2, 3])
+
+
+def test_huge_pages_keep_contents_and_leave_untouched_memory_alone() -> None:
+    from pathlib import Path
+
+    from cython_kernels.pipe import use_huge_pages
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    used = np.arange(5 << 20, dtype=np.int64)
+    empty = np.zeros(1 << 28, np.uint8)
+    before = resident()
+    asked = use_huge_pages(32 << 20)
+    offered = "never]" not in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    assert (asked >= used.nbytes - (4 << 20)) == offered
+    assert np.array_equal(used, np.arange(5 << 20, dtype=np.int64))
+    assert resident() - before < 32 << 20 and not empty[:: 1 << 21].any()
