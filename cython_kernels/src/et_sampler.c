@@ -97,10 +97,31 @@ static float kth_largest(float *v, int n, int k)
     return v[want];
 }
 
-static int ascending(const void *a, const void *b)
+/* Let v[root] sink to its place in the heap v[0..n), the largest on top. */
+static void sink(float *v, int root, int n)
 {
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
+    float x = v[root];
+    for (int child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && v[child + 1] > v[child])
+            child++;
+        if (v[child] <= x)
+            break;
+        v[root] = v[child];
+    }
+    v[root] = x;
+}
+
+/* Heapsort: the C library's qsort asks for memory. */
+static void sort_ascending(float *v, int n)
+{
+    for (int i = n / 2 - 1; i >= 0; i--)
+        sink(v, i, n);
+    for (int end = n - 1; end > 0; end--) {
+        float top = v[0];
+        v[0] = v[end];
+        v[end] = top;
+        sink(v, 0, end);
+    }
 }
 
 /* Keep the smallest set of largest logits whose probability reaches top_p; at least one. */
@@ -113,7 +134,7 @@ static void apply_top_p(et_sampler *s, int vocab, float top_p)
     if (n < 2)
         return;
     /* n is at most top_k plus ties in practice, so sorting is cheap. */
-    qsort(s->sorted, (size_t)n, sizeof(float), ascending);
+    sort_ascending(s->sorted, n);
     double max = s->sorted[n - 1], total = 0, sum = 0;
     for (int i = 0; i < n; i++)
         total += exp(s->sorted[i] - max);
