@@ -28,8 +28,8 @@ ERROR_NAMES: dict[int, str]
 def use_huge_pages(least: int = 32 << 20) -> int:
     """Ask for huge pages behind private anonymous mappings of at least `least` bytes, such as weights are in.
 
-    Reading weights is what a step spends its time on, and page walks are a part of that. Returns the bytes asked
-    for, 0 where the kernel has no such pages. Contents and addresses stay.
+    Reading weights is what a step spends its time on, and page walks are a part of that. Returns the bytes
+    asked for, 0 where the kernel has no such pages. Contents and addresses stay.
     """
 
 class TalkerHandle: ...
