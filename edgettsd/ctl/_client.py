@@ -95,7 +95,8 @@ class Daemon:
     def _on_message(self, message: Message) -> bool:
         if message.message_type is not MessageType.SIGNAL:
             return False
-        if message.member == "NameOwnerChanged" and message.body[0] == BUS_NAME:
+        source = (message.sender, message.member)
+        if source == ("org.freedesktop.DBus", "NameOwnerChanged") and message.body[0] == BUS_NAME:
             self._gone = bool(self._owner) and message.body[2] != self._owner
             self._owner = self._owner or message.body[2]
         elif message.interface == INTERFACE and message.sender == self._owner:
