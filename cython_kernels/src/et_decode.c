@@ -68,7 +68,8 @@ static void update_start(et_decode *d, int64_t now)
     int64_t limit = (int64_t)need + ET_MAX_CHUNK * spf;
     if (limit < p->config.backpressure)
         limit = p->config.backpressure;
-    atomic_store_explicit(&p->limit, limit, memory_order_release);
+    if (limit > atomic_exchange_explicit(&p->limit, limit, memory_order_acq_rel))
+        et_wake(p->generator_fd);
 }
 
 static void fail(et_decode *d, int err)

@@ -349,12 +349,16 @@ class SpeechService:
 
 
 def _prepare_fd(fd: int) -> None:
-    """Check that the descriptor can be written, and that writing never blocks. Raises InvalidOptionError."""
+    """Check that the descriptor can be written. Raises InvalidOptionError.
+
+    Its open file description is the client's too, so it is not made non-blocking: the writers ask the
+    kernel how much fits. Only a character device, of which that cannot be asked, is.
+    """
     flags = fcntl.fcntl(fd, fcntl.F_GETFL)
     if flags & os.O_PATH or flags & os.O_ACCMODE == os.O_RDONLY:
         raise InvalidOptionError("fd is not open for writing; allowed: a pipe, socket or file that is")
     os.set_inheritable(fd, False)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    if stat.S_ISCHR(os.fstat(fd).st_mode):
         os.set_blocking(fd, False)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import errno
 import logging
 import os
@@ -16,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cython_kernels.pipe import SinkHandle
@@ -37,6 +39,8 @@ log = logging.getLogger(__name__)
 # The playout thread reports silence within milliseconds; without a report the utterance ends anyway after
 # this.
 SILENCE_TIMEOUT = 2.0
+# Below this the matrices fit the CPU's cache: threads would wait for each other longer than they compute.
+LIGHT_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
@@ -62,6 +66,26 @@ def load_bundle_parts(config: Config) -> Parts:
     from edgettsd.engine.bundle_parts import BundleParts
 
     return BundleParts.load(config)
+
+
+def weight_bytes(model: str) -> int:
+    """Bytes of the language models in a bundle folder; 0 when there are none."""
+    return sum(
+        path.stat().st_size
+        for name in ("talker", "predictor")
+        if (path := Path(model, f"{name}.gguf")).is_file()
+    )
+
+
+def single_threads(config: Config, given: Config) -> Config:
+    """`config` with one thread a stage, except where `given`, the user's configuration, names a number."""
+    engine = given.engine
+    changed = dataclasses.replace(
+        config.engine,
+        threads_generator=engine.threads_generator or 1,
+        threads_decoder=engine.threads_decoder or 1,
+    )
+    return dataclasses.replace(config, engine=changed)
 
 
 class Engine:
@@ -153,6 +177,8 @@ class Engine:
         config, rate = plan.applied(self._config), 1.0
         if known := calibrate.known(load_profile(), self._config, cache_folder()):
             config, rate = known.best.split.applied(config), known.best.rate
+        elif weight_bytes(self._config.model.path) < LIGHT_BYTES:
+            config = single_threads(config, self._config)
         parts = self._load(config)
         sink = self._given_sink
         if sink is None:
@@ -311,13 +337,18 @@ class Engine:
             self._config.engine.max_seconds,
         )
         if job.request.fd is not None:
-            job.sink = FdSink(
-                job.request.fd,
-                format=job.request.format,
-                rate=info.sample_rate,
-                close_fd=True,
-                stall_ms=round(self._config.engine.reader_seconds * 1000),
-            )
+            try:
+                job.sink = FdSink(
+                    job.request.fd,
+                    format=job.request.format,
+                    rate=info.sample_rate,
+                    close_fd=True,
+                    stall_ms=round(self._config.engine.reader_seconds * 1000),
+                )
+            except (MemoryError, ValueError) as error:
+                job.detail = str(error)
+                asyncio.get_running_loop().call_soon(self._finished, entry, Reason.ERROR)
+                return
         pipeline.playout.set_sink(job.sink or pipeline.sink)
         job.begun = time.monotonic()
         job.work = Work(

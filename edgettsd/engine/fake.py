@@ -17,6 +17,7 @@ import contextlib
 import math
 import os
 import re
+import select
 import stat
 import struct
 import time
@@ -285,16 +286,18 @@ class FakeEngine:
         if stat.S_ISREG(os.fstat(fd).st_mode):
             await loop.run_in_executor(None, os.write, fd, data)
             return
-        os.set_blocking(fd, False)
+        room = select.poll()
+        room.register(fd, select.POLLOUT)
         while data and job.stop is None:
+            # A pipe that is writable takes PIPE_BUF bytes; the client's descriptor stays as it is.
+            if room.poll(0):
+                data = data[os.write(fd, data[: select.PIPE_BUF]) :]
+                continue
+            loop.add_writer(fd, job.wake.set)
             try:
-                data = data[os.write(fd, data) :]
-            except BlockingIOError:
-                loop.add_writer(fd, job.wake.set)
-                try:
-                    await self._wait(job, None)
-                finally:
-                    loop.remove_writer(fd)
+                await self._wait(job, None)
+            finally:
+                loop.remove_writer(fd)
 
     def _finished(self, entry: Entry[_Job], reason: Reason) -> None:
         job = entry.item

@@ -108,10 +108,15 @@ class Pipeline:
             thread = threading.Thread(
                 target=self._thread, args=(target, cpus, future), name=f"tts-{name}", daemon=True
             )
-            thread.start()
             self._threads.append(thread)
             ready.append(future)
+        # Kernels warm up with all their threads: on shared CPUs one by one, else they spin for seconds.
+        one_by_one = _shares_cpus(self._config)
         try:
+            for thread, future in zip(self._threads, ready, strict=True):
+                thread.start()
+                if one_by_one:
+                    future.result()
             for future in ready:
                 future.result()
             log.debug("huge pages asked for: %d MB", use_huge_pages() >> 20)
@@ -124,6 +129,8 @@ class Pipeline:
         self.pipe.stop()
         self._inbox.put(None)
         for thread in self._threads:
+            if thread.ident is None:
+                continue
             thread.join(10.0)
             if thread.is_alive():
                 log.error("thread %s does not end", thread.name)

@@ -338,6 +338,8 @@ def test_descriptors_are_closed_exactly_once_on_every_path(system):
         for n in range(500):
             await a_round(n)
         assert system.fd_count() == before
+        # The flags of the client's descriptor are its own.
+        assert os.get_blocking(writer)
         os.set_blocking(reader, False)
         with pytest.raises(BlockingIOError):
             os.read(reader, 1)  # The daemon has closed only its own copies.

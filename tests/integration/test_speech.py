@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import resource
+import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -13,7 +16,7 @@ from typing import Any
 import pytest
 from audio_rigs import Rig, make_exact_rig, make_paced_rig
 from dbus_fast import Variant
-from integration.harness import CallFailed, Client, System
+from integration.harness import CallFailed, Client, PrivateBus, System, running
 from model_files import bundle
 
 RATE, SPF = 24_000, 1920
@@ -22,10 +25,15 @@ TEXT = "Good morning. The kettle is ready."
 Start = Callable[..., System]
 
 
-def speaker(start: Start, rig: Rig, config: str = "") -> System:
+def options(rig: Rig, cache: Path) -> dict[str, Any]:
+    """Arguments of a System: the tiny model on a rig."""
+    text = f'[model]\npath = "{bundle()}"\n[audio]\ndevice = "{rig.pcm}"\n'
+    return {"engine": "", "config": text, "env": {**rig.env, "XDG_CACHE_HOME": str(cache)}}
+
+
+def speaker(start: Start, rig: Rig) -> System:
     """The daemon with the tiny model on a rig."""
-    text = f'[model]\npath = "{bundle()}"\n[audio]\ndevice = "{rig.pcm}"\n{config}'
-    return start(engine="", config=text, env={**rig.env, "XDG_CACHE_HOME": str(rig.capture.parent / "cache")})
+    return start(**options(rig, cache=rig.capture.parent / "cache"))
 
 
 def drive(system: System, test: Callable[[Client], Awaitable[None]]) -> None:
@@ -63,11 +71,19 @@ def exact(tmp_path: Path) -> Rig:
     return make_exact_rig(tmp_path / "rig")
 
 
-def test_ready_takes_less_than_two_seconds_of_work(start: Start, exact: Rig) -> None:
-    system = speaker(start, exact)
-    # Processor time, which on an idle machine is the time it takes; the wall clock depends on the others.
-    fields = Path(f"/proc/{system.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    assert (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") < 2.0
+def test_ready_takes_less_than_two_seconds_of_work(bus: PrivateBus, exact: Rig, folder: Path) -> None:
+    """Processor time of the daemon and of what it starts: on an idle machine about the time it takes."""
+
+    def work() -> float:
+        path = Path(tempfile.mkdtemp(dir=folder))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        with running(System(bus, path, **options(exact, cache=path))):
+            pass
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    # The least of a few first starts: a compute thread that waits for a busy CPU spins.
+    assert min(work() for _ in range(4)) < 2.0
 
 
 def test_the_device_plays_what_a_descriptor_gets(start: Start, exact: Rig) -> None:
@@ -149,14 +165,19 @@ def test_abort_is_silent_within_100_ms_and_the_next_speaks(start: Start, tmp_pat
         utterance = await client.speak("word " * 200)
         await client.started(utterance)
         await asyncio.sleep(0.4)
+        made = json.loads(await client.call("Stats"))["frames_generated"]
         asked = time.monotonic_ns()
         assert await client.call("Abort", "t", utterance)
         assert await client.finished(utterance) == "aborted"
+        # Frames that were on their way when the call was made count too; none is made after the silence.
+        after = json.loads(await client.call("Stats"))["frames_generated"]
+        assert made <= after <= made + 12
         drops = [event for event in rig.events("DROP") if event.ns >= asked]
         assert drops and drops[0].ns - asked < 100e6
         heard = len(rig.heard())
         await asyncio.sleep(0.15)
         assert len(rig.heard()) == heard
+        assert json.loads(await client.call("Stats"))["frames_generated"] == after
         following = await client.speak("Hello.", max_seconds=Variant("d", 1.0))
         assert await client.finished(following) in ("completed", "limit")
         assert len(rig.heard()) > heard
@@ -226,3 +247,18 @@ def test_two_hundred_speak_abort_pairs_leak_nothing(start: Start, exact: Rig) ->
         assert resident() - early[1] < 8 << 20
 
     drive(system, test)
+
+
+def test_sigterm_in_mid_speech_ends_cleanly(bus: PrivateBus, tmp_path: Path, folder: Path) -> None:
+    rig = make_paced_rig(tmp_path / "rig")
+    system = System(bus, folder, **options(rig, cache=folder))
+
+    async def test(client: Client) -> None:
+        utterance = await client.speak("word " * 200)
+        await client.started(utterance)
+        assert await asyncio.to_thread(system.stop) == 0
+        assert await client.finished(utterance) == "aborted"
+
+    drive(system, test)
+    assert "STOPPING=1" in system.notifications()
+    assert "Traceback" not in system.log

@@ -8,6 +8,7 @@ import gc
 import os
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from engine_rig import SPF, Rig, drive, expected_pcm, with_config
 from cython_kernels.playout import FakeSink
 from edgettsd.config import Config
 from edgettsd.engine._api import Priority, Reason, State
-from edgettsd.engine.engine import Engine
+from edgettsd.engine.engine import Engine, single_threads, weight_bytes
 from edgettsd.engine.parts import FakeParts
 from edgettsd.errors import ModelInvalidError, NotFoundError, NotReadyError, QueueFullError
 
@@ -365,7 +366,10 @@ def test_slower_than_real_time_starts_late_instead_of_running_dry() -> None:
 
     async def test(rig: Rig) -> None:
         # The first utterance has to learn the rate; the second knows it from its first frame.
-        for text in ("Good morning to you.", "The kettle is ready, it says."):
+        for text in (
+            "Good morning to you all, the kettle will be ready in a minute.",
+            "The kettle in the kitchen is ready for your tea, it says.",
+        ):
             utterance = rig.say(text)
             assert await rig.ended(utterance) is Reason.COMPLETED
         stats = rig.stats[utterance]
@@ -445,3 +449,14 @@ def test_stop_while_the_model_loads_leaves_no_thread() -> None:
     asyncio.run(main())
     assert closed
     assert {thread.name for thread in set(threading.enumerate()) - before} == set()
+
+
+def test_a_small_model_gets_one_thread_a_stage_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+    assert weight_bytes(str(tmp_path)) == 0
+    (tmp_path / "talker.gguf").write_bytes(bytes(1000))
+    (tmp_path / "predictor.gguf").write_bytes(bytes(200))
+    assert weight_bytes(str(tmp_path)) == 1200
+    planned = with_config(threads_generator=4, threads_decoder=4)
+    assert single_threads(planned, with_config()).engine.threads_generator == 1
+    assert single_threads(planned, with_config()).engine.threads_decoder == 1
+    assert single_threads(planned, with_config(threads_generator=2)).engine.threads_generator == 2
