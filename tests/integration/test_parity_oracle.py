@@ -16,6 +16,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data" / "oracle"
 CASES = ("streaming", "full-auto")
+OTHERS = {
+    "voice_design": "design-streaming",
+    "base": "base-streaming-x-vector",
+    "projected": "streaming",
+}
 EXACT = ("ids", "instruct_ids", "codes", "top1", "logit_steps", "kept", "history")
 
 if os.environ.get("CI") or (ROOT / ".venv-eval" / ".complete").exists():
@@ -33,6 +38,8 @@ if os.environ.get("CI") or (ROOT / ".venv-eval" / ".complete").exists():
         assert (made / "tokens.json").read_text() == (DATA / "custom_voice" / "tokens.json").read_text()
         pairs = {made / f"{n}.npz": DATA / "custom_voice" / f"{n}.npz" for n in (*CASES, "decoder")}
         pairs[tmp_path / "sampling.npz"] = DATA / "sampling.npz"
+        for folder, case in OTHERS.items():
+            pairs[tmp_path / folder / f"{case}.npz"] = DATA / folder / f"{case}.npz"
         for new, old in pairs.items():
             with np.load(new) as ours, np.load(old) as theirs:
                 assert sorted(ours) == sorted(theirs)
