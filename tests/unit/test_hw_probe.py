@@ -21,7 +21,7 @@ def test_an_empty_machine_has_the_cpus_of_this_process(tmp_path):
     profile = probe(tmp_path, [0, 1], "riscv64")
     assert (profile.machine, profile.isa, profile.allowed) == ("other", (), (0, 1))
     assert [(cpu.core, cpu.capacity, cpu.max_mhz) for cpu in profile.cpus] == [(0, 1024, 0), (1, 1024, 0)]
-    assert adapt(profile, Config()).threads_generator == 1
+    assert adapt(profile, Config()).threads_generator == 2
 
 
 def test_this_machine():
