@@ -39,7 +39,7 @@ class Codec:
 
     def project(self, rows: Floats) -> Floats:
         """Principal components [frames, dims] of features [frames, SIZE]."""
-        return (rows - self.mean) @ self.basis
+        return np.asarray((rows - self.mean) @ self.basis, np.float32)
 
     def encode(self, vectors: Floats, rng: np.random.Generator | None = None, loose: float = 0.0) -> Codes:
         """Codes [frames, groups] of principal components.

@@ -64,7 +64,7 @@ def log_mel(audio: Floats) -> Floats:
     """Log-mel magnitudes [sub-frames, BANDS]."""
     hann = np.hanning(WINDOW + 1)[:-1].astype(np.float32)
     spectrum = np.abs(np.fft.rfft(windows(audio, WINDOW) * hann, axis=1)).astype(np.float32)
-    return np.log(np.maximum(spectrum @ mel_filters().T, np.exp(FLOOR)))
+    return np.asarray(np.log(np.maximum(spectrum @ mel_filters().T, np.exp(FLOOR))), np.float32)
 
 
 def _median(values: Floats, size: int) -> Floats:
@@ -157,4 +157,4 @@ def griffin_lim(rows: Floats, rounds: int = 60) -> Floats:
         phase /= np.maximum(np.abs(phase), 1e-9)
         before = now
     audio = inverse(magnitude * phase)
-    return audio[WINDOW // 2 - fine // 2 :][: len(rows) * FRAME].astype(np.float32)
+    return np.asarray(audio[WINDOW // 2 - fine // 2 :][: len(rows) * FRAME], np.float32)

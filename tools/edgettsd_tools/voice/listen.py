@@ -87,7 +87,7 @@ def spectrogram(audio: Floats) -> npt.NDArray[np.uint8]:
     level = 20.0 * np.log10(np.abs(np.fft.rfft(frames * hann, axis=1)) + 1e-4)
     level = level[:, :512].reshape(len(level), 256, 2).max(2)
     picture = np.clip((level + 40.0) / 80.0, 0.0, 1.0) * 255.0
-    return picture.T[::-1].astype(np.uint8)
+    return np.asarray(picture.T[::-1], np.uint8)
 
 
 def write_png(path: Path, picture: npt.NDArray[np.uint8]) -> None:

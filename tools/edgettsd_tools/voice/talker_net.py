@@ -186,7 +186,7 @@ class Model(nn.Module):
         """Principal components [..., dims] that talker states [..., hidden] say."""
         return hidden[..., : self.sizes.dims] * self.scale
 
-    @torch.no_grad()
+    @torch.no_grad()  # type: ignore[untyped-decorator]
     def generate(self, tokens: list[Tensor], lead: int) -> list[Tensor]:
         """Codes [len(tokens) + lead, groups] of every text, all at once, by first choice."""
         s, batch = self.sizes, len(tokens)

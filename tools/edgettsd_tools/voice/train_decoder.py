@@ -17,6 +17,7 @@ from edgettsd_tools.voice.codec import Codec
 from edgettsd_tools.voice.data import Corpus
 from edgettsd_tools.voice.decoder_net import Decoder, config_for
 from edgettsd_tools.voice.features import FRAME, RATE, mel_filters
+from edgettsd_tools.voice.interrupt import Asked
 
 WINDOWS = (2048, 1024, 512, 256)
 # Frames of a crop whose sound is not compared: the history before the crop is missing there.
@@ -79,10 +80,11 @@ class Batches:
         return torch.from_numpy(codes.transpose(0, 2, 1).copy()), torch.from_numpy(audio)
 
 
-def learn_vocoder(work: Path, minutes: float, *, batch: int = 24, rate: float = 2e-3, seed: int = 1) -> None:
+def learn_vocoder(work: Path, minutes: float, *, batch: int = 10, rate: float = 2e-3, seed: int = 1) -> None:
     """Set the decoder's upper layers to the channel vocoder and teach the lower ones its amplitudes.
 
-    Takes `minutes` of CPU time at once and writes work/decoder.pt, from which `train` goes on.
+    Takes `minutes` of CPU time at once and writes work/decoder.pt, from which `train` goes on; an untrained
+    one that is there already is taught on.
     """
     torch.manual_seed(seed)
     codec = Codec.load(work / "codec.npz")
@@ -90,6 +92,12 @@ def learn_vocoder(work: Path, minutes: float, *, batch: int = 24, rate: float = 
     model = Decoder(config_for(codec.groups, codec.entries))
     model.start_from(torch.from_numpy(codec.books))
     vocoder.install(model)
+    path = work / "decoder.pt"
+    if path.exists():
+        before = torch.load(path, map_location="cpu", weights_only=False)
+        if before["step"] == 0:
+            model.load_state_dict(before["average"])
+            seed += 1
     average = {k: v.clone() for k, v in model.state_dict().items()}
     parameters = vocoder.head_parameters(model)
     optimizer = torch.optim.AdamW(parameters, rate, betas=(0.9, 0.98), weight_decay=1e-3)
@@ -113,7 +121,10 @@ def learn_vocoder(work: Path, minutes: float, *, batch: int = 24, rate: float = 
         skip = SETTLING * vocoder.STEPS
         wanted, spare = target[..., skip:], made[:, vocoder.CHANNELS :]
         error = (made[:, : vocoder.CHANNELS, skip:] - wanted).abs() / (wanted.abs() + 0.1)
-        loss = error.mean() + 0.1 * spare.pow(2).mean()
+        # Spectra are heard in decibels, signs and small amplitudes need the plain difference.
+        levels = (made[:, : vocoder.CHANNELS, skip:].abs() + 0.02).log() - (wanted.abs() + 0.02).log()
+        weight = 0.3 + wanted.abs() / (wanted.abs() + 0.3)
+        loss = (levels.abs() * weight).mean() + 0.5 * error.mean() + 0.1 * spare.pow(2).mean()
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -131,7 +142,7 @@ def learn_vocoder(work: Path, minutes: float, *, batch: int = 24, rate: float = 
             )
     model.load_state_dict(average)
     save(
-        work / "decoder.pt",
+        path,
         {"config": model.config, "model": model.state_dict(), "average": average, "step": 0, "minutes": 0.0},
     )
 
@@ -148,7 +159,7 @@ def load_decoder(path: Path) -> Decoder:
     state = torch.load(path, map_location="cpu", weights_only=False)
     model = Decoder(state["config"])
     model.load_state_dict(state["average"])
-    return model.eval()
+    return model.eval()  # type: ignore[no-any-return]
 
 
 def train(
@@ -192,9 +203,10 @@ def train(
     started, saved, refreshed = time.process_time(), time.monotonic(), time.monotonic()
     sums: list[float] = []
     extra: list[float] = []
+    asked = Asked()
     while True:
         now = spent + (time.process_time() - started) / 60
-        if now >= minutes:
+        if now >= minutes or asked:
             break
         left = (minutes - now) / (minutes * decay)
         factor = min(1.0, (step + 1) / 100, max(0.05, left))

@@ -16,6 +16,7 @@ from torch import Tensor
 from edgettsd.text.english.frames import PAIRS, SPECIAL_IDS
 from edgettsd_tools.voice.codec import Codec
 from edgettsd_tools.voice.data import LEAD, Corpus
+from edgettsd_tools.voice.interrupt import Asked
 from edgettsd_tools.voice.talker_net import Model, Sizes
 
 Ints = npt.NDArray[np.int64]
@@ -71,7 +72,7 @@ class Examples:
 
     def _fill(self) -> None:
         """Make the next POOL batches; sentences about as long go together, so little is padding."""
-        drawn = []
+        drawn: list[Item] = []
         while sum(len(item[0]) for item in drawn) < POOL * self._frames:
             drawn.append(self._sentence())
         drawn.sort(key=lambda item: len(item[0]))
@@ -139,7 +140,7 @@ def load_talker(path: Path) -> Model:
     state = torch.load(path, map_location="cpu", weights_only=False)
     model = Model(Sizes(**state["sizes"]), state["average"]["books"])
     model.load_state_dict(state["average"])
-    return model.eval()
+    return model.eval()  # type: ignore[no-any-return]
 
 
 def train(
@@ -196,9 +197,10 @@ def train(
         torch.save(state, partial)
         os.replace(partial, path)
 
+    asked = Asked()
     while True:
         now = spent + (time.process_time() - started) / 60
-        if now >= minutes:
+        if now >= minutes or asked:
             break
         factor = min(1.0, (step + 1) / 200, max(0.05, (minutes - now) / (minutes * decay)))
         for group in optimizer.param_groups:

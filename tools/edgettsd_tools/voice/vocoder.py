@@ -123,7 +123,7 @@ def head_parameters(decoder: Decoder) -> list[nn.Parameter]:
     return [p for part in parts for p in part.parameters() if p.requires_grad]
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def install(decoder: Decoder) -> None:
     """Set the layers from 100 Hz upwards to the synthesis, and every residual unit to pass its input on."""
     rates = decoder.config["upsample_rates"]
