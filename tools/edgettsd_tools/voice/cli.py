@@ -72,6 +72,9 @@ def _parser() -> argparse.ArgumentParser:
     step("frontend", "make lexicon, letter-to-sound model and phone lengths: WORK/frontend")
     export = step("export", "write a checkpoint in the official layout")
     export.add_argument("out", metavar="OUT_CHECKPOINT", type=Path, help="folder, replaced if it exists")
+    export.add_argument(
+        "--gain", type=float, default=1.0, help="louder by this factor (default: %(default)s)"
+    )
     evaluate = step("eval", "word error rates by whisper-tiny, and spectra beside the teacher's")
     evaluate.add_argument("--bundle", type=Path, help="the bundle to be heard through the real engine")
     evaluate.add_argument("--count", type=int, default=200, help="sentences at most (default: %(default)s)")
@@ -151,7 +154,7 @@ def _run(options: Any) -> None:
     elif options.step == "export":
         from edgettsd_tools.voice.export import export_checkpoint
 
-        export_checkpoint(options.work, options.out)
+        export_checkpoint(options.work, options.out, options.gain)
     else:
         from edgettsd_tools.voice.evaluate import evaluate
 

@@ -205,12 +205,16 @@ def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
-def export_checkpoint(work: Path, out: Path) -> None:
+def export_checkpoint(work: Path, out: Path, gain: float = 1.0) -> None:
     """Write the checkpoint folder `out` (replaced if it exists) from work/talker.pt and work/decoder.pt.
 
-    The front end's data files are taken from work/frontend. Raises FileNotFoundError for what is missing.
+    The front end's data files are taken from work/frontend; `gain` makes the voice louder. Raises
+    FileNotFoundError for what is missing.
     """
     model, decoder = load_talker(work / "talker.pt"), load_decoder(work / "decoder.pt")
+    with torch.no_grad():
+        for parameter in decoder.decoder[-1].parameters():
+            parameter.mul_(gain)
     partial = out.with_name(out.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     speech = partial / "speech_tokenizer"
