@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import errno
 import logging
 import os
@@ -17,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cython_kernels.pipe import SinkHandle
@@ -26,6 +24,7 @@ from edgettsd import messages
 from edgettsd.audio import open_sink
 from edgettsd.config import Config
 from edgettsd.engine._api import OnChanged, OnFinished, OnStarted, Reason, Request, State, Voice
+from edgettsd.engine.light import LIGHT_BYTES, single_threads, weight_bytes
 from edgettsd.engine.parts import Parts
 from edgettsd.engine.pipeline import Pipeline, Work
 from edgettsd.engine.queue import Entry, UtteranceQueue
@@ -39,8 +38,6 @@ log = logging.getLogger(__name__)
 # The playout thread reports silence within milliseconds; without a report the utterance ends anyway after
 # this.
 SILENCE_TIMEOUT = 2.0
-# Below this the matrices fit the CPU's cache: threads would wait for each other longer than they compute.
-LIGHT_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
@@ -66,26 +63,6 @@ def load_bundle_parts(config: Config) -> Parts:
     from edgettsd.engine.bundle_parts import BundleParts
 
     return BundleParts.load(config)
-
-
-def weight_bytes(model: str) -> int:
-    """Bytes of the language models in a bundle folder; 0 when there are none."""
-    return sum(
-        path.stat().st_size
-        for name in ("talker", "predictor")
-        if (path := Path(model, f"{name}.gguf")).is_file()
-    )
-
-
-def single_threads(config: Config, given: Config) -> Config:
-    """`config` with one thread a stage, except where `given`, the user's configuration, names a number."""
-    engine = given.engine
-    changed = dataclasses.replace(
-        config.engine,
-        threads_generator=engine.threads_generator or 1,
-        threads_decoder=engine.threads_decoder or 1,
-    )
-    return dataclasses.replace(config, engine=changed)
 
 
 class Engine:

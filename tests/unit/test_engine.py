@@ -17,7 +17,8 @@ from engine_rig import SPF, Rig, drive, expected_pcm, with_config
 from cython_kernels.playout import FakeSink
 from edgettsd.config import Config
 from edgettsd.engine._api import Priority, Reason, State
-from edgettsd.engine.engine import Engine, single_threads, weight_bytes
+from edgettsd.engine.engine import Engine
+from edgettsd.engine.light import single_threads, weight_bytes
 from edgettsd.engine.parts import FakeParts
 from edgettsd.errors import ModelInvalidError, NotFoundError, NotReadyError, QueueFullError
 
