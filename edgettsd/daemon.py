@@ -6,18 +6,21 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 from edgettsd import __version__, messages, watchdog
 from edgettsd import config as config_file
 from edgettsd import log as logs
-from edgettsd.bus import BUS_NAME, BusError, Connection, Limits, NameTakenError, SpeechService
+from edgettsd.bus import BUS_NAME, BusError, BusLostError, Connection, Limits, NameTakenError, SpeechService
 from edgettsd.config import Config, ConfigError
 from edgettsd.engine import scripted
 from edgettsd.engine._api import Engine, State
+from edgettsd.engine.loader import still_loading
 from edgettsd.errors import SpeechError
 from edgettsd.hw import Plan, Profile, ProfileError, adapt, calibrate, load_profile, thermal
 from edgettsd.hw.background import EXIT_LOADED, calibrate_when_idle
@@ -64,9 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = list(sys.argv[1:] if arguments is None else arguments)
         command = [sys.executable, "-m", "edgettsd", *given, "--calibrate"]
     try:
-        return asyncio.run(_serve(config, options.engine, notifier, machine, command))
+        status = asyncio.run(_serve(config, options.engine, notifier, machine, command))
     finally:
         notifier.close()
+    if still_loading():
+        # A library that reads weights cannot be interrupted, and must not find the interpreter half gone.
+        logging.shutdown()
+        os._exit(status)
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -202,7 +210,7 @@ async def _serve(
     except BusError as error:
         return _fail(notifier, EXIT_BUS, str(error))
     try:
-        # Before the model is loaded: a second daemon must not cost the first one its memory.
+        # Before anything of the model is read: a second daemon must not cost the first one its memory.
         if await connection.owner(BUS_NAME) is not None:
             raise NameTakenError(f"{BUS_NAME} is owned by another process")
         engine = _make_engine(config, kind, machine[1])
@@ -241,35 +249,32 @@ async def _run(
     serving = False
     try:
         notifier.send(STATUS="Loading the model")
-        starting = asyncio.create_task(engine.start())
-        await asyncio.wait({starting, stopped, lost}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()
-            service.start()
-            serving = True
-            await connection.acquire(BUS_NAME)
-            notifier.send(READY="1", STATUS=f"Ready: {engine.model_name} at {engine.sample_rate} Hz")
-            _place_loop(plan)
-            log.info(
-                "ready: version %s, model %s, %d Hz",
-                __version__,
-                engine.model_name,
-                engine.sample_rate,
-                extra={"message_id": messages.STARTED},
-            )
-            background.append(asyncio.create_task(watchdog.feed(notifier, engine.heartbeat)))
-            if calibration is not None and calibrate.known(profile, config, cache_folder()) is None:
-                quiet = calibrate_when_idle(calibration, lambda: engine.state is State.IDLE)
-                background.append(asyncio.create_task(quiet))
-            sensors = thermal.Sensors(profile.zones)
-            background.append(asyncio.create_task(thermal.watch(sensors, engine.set_speed)))
-            await asyncio.wait({stopped, lost}, return_when=asyncio.FIRST_COMPLETED)
-        else:
-            starting.cancel()
-            await asyncio.wait({starting})
-        if lost.done():
-            raise lost.result()
-        return EXIT_OK
+        if not await _unless({stopped, lost}, engine.load()):
+            return _end(lost)
+        # Callers do not wait for the weights: an activation by the bus takes 25 s at most. They are answered,
+        # and what they say is spoken once the model is there.
+        service.start()
+        serving = True
+        await connection.acquire(BUS_NAME)
+        if not await _unless({stopped, lost}, engine.start()):
+            return _end(lost)
+        notifier.send(READY="1", STATUS=f"Ready: {engine.model_name} at {engine.sample_rate} Hz")
+        _place_loop(plan)
+        log.info(
+            "ready: version %s, model %s, %d Hz",
+            __version__,
+            engine.model_name,
+            engine.sample_rate,
+            extra={"message_id": messages.STARTED},
+        )
+        background.append(asyncio.create_task(watchdog.feed(notifier, engine.heartbeat)))
+        if calibration is not None and calibrate.known(profile, config, cache_folder()) is None:
+            quiet = calibrate_when_idle(calibration, lambda: engine.state is State.IDLE)
+            background.append(asyncio.create_task(quiet))
+        sensors = thermal.Sensors(profile.zones)
+        background.append(asyncio.create_task(thermal.watch(sensors, engine.set_speed)))
+        await asyncio.wait({stopped, lost}, return_when=asyncio.FIRST_COMPLETED)
+        return _end(lost)
     finally:
         notifier.send(STOPPING="1", STATUS="Stopping")
         try:
@@ -283,6 +288,25 @@ async def _run(
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+async def _unless(ends: set[asyncio.Task[Any]], work: Coroutine[Any, Any, None]) -> bool:
+    """Run `work` to its end, or until one of `ends` is done: False. Raises what `work` raises."""
+    task = asyncio.create_task(work)
+    await asyncio.wait({task, *ends}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+        return True
+    task.cancel()
+    await asyncio.wait({task})
+    return False
+
+
+def _end(lost: asyncio.Task[BusLostError]) -> int:
+    """The exit status of a daemon that was stopped; raises BusLostError when it was not."""
+    if lost.done():
+        raise lost.result()
+    return EXIT_OK
 
 
 def _place_loop(plan: Plan) -> None:

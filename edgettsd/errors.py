@@ -59,7 +59,7 @@ class ModelInvalidError(SpeechError):
 
 
 class NotReadyError(SpeechError):
-    """The engine is starting or stopping."""
+    """The engine is stopping, or its model cannot be loaded."""
 
     name = "NotReady"
 

@@ -122,8 +122,18 @@ class Engine(Protocol):
     @property
     def languages(self) -> tuple[str, ...]: ...
 
+    async def load(self) -> None:
+        """Read what the model is: name, rate, voices, languages. Raises ModelInvalidError.
+
+        From then on utterances are accepted; they wait for `start`.
+        """
+        ...
+
     async def start(self) -> None:
-        """Load the model and start the threads; raises ModelInvalidError."""
+        """Load the model's weights, and first what `load` reads if that was not called; start the threads.
+
+        Raises ModelInvalidError; what waits has then ended with reason error.
+        """
         ...
 
     async def stop(self) -> None:

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import logging
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ from edgettsd.audio import open_sink
 from edgettsd.config import Config
 from edgettsd.engine._api import OnChanged, OnFinished, OnStarted, Reason, Request, State, Voice
 from edgettsd.engine.light import LIGHT_BYTES, single_threads, weight_bytes
+from edgettsd.engine.loader import in_loader
 from edgettsd.engine.parts import Parts
 from edgettsd.engine.pipeline import Pipeline, Work
 from edgettsd.engine.queue import Entry, UtteranceQueue
@@ -66,7 +68,7 @@ def load_bundle_parts(config: Config) -> Parts:
 
 
 class Engine:
-    """Speaks with the model of `config`. `load` makes the model's parts, in a worker thread."""
+    """Speaks with the model of `config`. `load` makes the model's parts, in a thread of its own."""
 
     def __init__(
         self,
@@ -82,6 +84,12 @@ class Engine:
         self._config = config
         self._load = load
         self._plan = plan
+        self._planned = config
+        self._rate = 1.0
+        # Why nothing is accepted any more; a loading thread and stop() agree on who closes the parts.
+        self._failure = ""
+        self._loading = False
+        self._handover = threading.Lock()
         self._given_sink = sink
         self._queue: UtteranceQueue[Job] = UtteranceQueue(
             config.engine.queue_limit, config.engine.client_limit
@@ -135,45 +143,94 @@ class Engine:
         """Languages that options may name."""
         return self._parts.info.languages if self._parts else ()
 
-    async def start(self) -> None:
-        """Load the model and start the threads; raises ModelInvalidError."""
+    async def load(self) -> None:
+        """Read what the model is, not its weights; raises ModelInvalidError. What is then said waits."""
         self._loop = asyncio.get_running_loop()
-        try:
-            await self._loop.run_in_executor(None, self._start_pipeline)
-        except SpeechError:
-            raise
-        except (OSError, ValueError, RuntimeError, MemoryError) as error:
-            raise ModelInvalidError(f"model {self._config.model.path}: {error}") from error
-        assert self._pipeline is not None
-        self._loop.add_reader(self._pipeline.pipe.loop_fd, self._on_events)
-        self._state = State.IDLE
+        await self._in_loader(self._open_parts)
         self.on_changed()
 
-    def _start_pipeline(self) -> None:
-        plan = self._plan or adapt(load_profile(), self._config)
-        config, rate = plan.applied(self._config), 1.0
+    async def start(self) -> None:
+        """Load the weights and start the threads; raises ModelInvalidError, after ending what waits."""
+        try:
+            if self._parts is None:
+                await self.load()
+            await self._in_loader(self._start_pipeline)
+        except SpeechError as error:
+            self._failure = str(error)
+            for entry in self._queue.clear():
+                self._end(entry, Reason.ERROR, self._failure)
+            # They are scheduled, and the caller of this ends the bus.
+            await asyncio.sleep(0)
+            raise
+        if self._pipeline is None or self._loop is None or self._stopping():
+            return
+        self._loop.add_reader(self._pipeline.pipe.loop_fd, self._on_events)
+        self._pipeline.pipe.set_paused(self._paused)
+        self._state = State.IDLE
+        self._next()
+        self.on_changed()
+
+    def _stopping(self) -> bool:
+        return self._state is State.STOPPING
+
+    async def _in_loader(self, work: Callable[[], None]) -> None:
+        """Run `work` in a thread of its own; raises SpeechError."""
+        try:
+            await in_loader(work)
+        except (OSError, ValueError, RuntimeError, MemoryError) as error:
+            raise ModelInvalidError(f"model {self._config.model.path}: {error}") from error
+
+    def _open_parts(self) -> None:
+        plan = self._plan = self._plan or adapt(load_profile(), self._config)
+        config = plan.applied(self._config)
         if known := calibrate.known(load_profile(), self._config, cache_folder()):
-            config, rate = known.best.split.applied(config), known.best.rate
+            config, self._rate = known.best.split.applied(config), known.best.rate
         elif weight_bytes(self._config.model.path) < LIGHT_BYTES:
             config = single_threads(config, self._config)
+        self._planned = config
         parts = self._load(config)
-        sink = self._given_sink
-        if sink is None:
-            sink = open_sink(self._config.audio, parts.info.sample_rate)
-        pipeline = Pipeline(config, parts, sink, self._generated, rate)
-        pipeline.stall_seconds = plan.stall_seconds
-        pipeline.start()
-        self._parts, self._pipeline = parts, pipeline
-        if self._state is State.STOPPING:
-            # stop() came while the model was loading, and found nothing to stop.
-            pipeline.stop()
+        with self._handover:
+            stopped = self._stopping()
+            if not stopped:
+                self._parts = parts
+        if stopped:
             parts.close()
+
+    def _start_pipeline(self) -> None:
+        with self._handover:
+            parts, plan = self._parts, self._plan
+            if self._stopping() or parts is None or plan is None:
+                return
+            self._loading = True
+        pipeline: Pipeline | None = None
+        started = False
+        try:
+            sink = self._given_sink
+            if sink is None:
+                sink = open_sink(self._config.audio, parts.info.sample_rate)
+            pipeline = Pipeline(self._planned, parts, sink, self._generated, self._rate)
+            pipeline.stall_seconds = plan.stall_seconds
+            pipeline.start()
+            started = True
+        finally:
+            with self._handover:
+                self._loading = False
+                stopped = self._stopping()
+                if started and not stopped:
+                    self._pipeline = pipeline
+            if stopped:
+                # stop() came while the model was loading, and left it to this thread.
+                if pipeline is not None:
+                    pipeline.stop()
+                parts.close()
 
     async def stop(self) -> None:
         """End every utterance as aborted, then the threads; idempotent."""
         if self._state is State.STOPPING:
             return
-        self._state = State.STOPPING
+        with self._handover:
+            self._state = State.STOPPING
+            loading = self._loading
         pipeline, loop = self._pipeline, asyncio.get_running_loop()
         self.abort_all()
         if self._queue.active is not None:
@@ -185,13 +242,15 @@ class Engine:
         if pipeline is not None:
             loop.remove_reader(pipeline.pipe.loop_fd)
             await loop.run_in_executor(None, pipeline.stop)
-        if self._parts is not None:
+        if self._parts is not None and not loading:
             self._parts.close()
         self.on_changed()
 
     def speak(self, request: Request) -> int:
         """Queue an utterance; raises NotReadyError, UnknownVoiceError, InvalidOptionError, QueueFullError."""
-        if self._state is not State.IDLE or self._parts is None:
+        if self._failure:
+            raise NotReadyError(self._failure)
+        if self._state is State.STOPPING or self._parts is None:
             raise NotReadyError(f"the engine is {self._state.value}")
         options = request.options
         self._parts.check(options)

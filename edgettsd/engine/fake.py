@@ -71,6 +71,7 @@ class FakeEngine:
         self._speed = speed
         limits = config.engine.queue_limit, config.engine.client_limit
         self._queue: UtteranceQueue[_Job] = UtteranceQueue(*limits)
+        self._loaded = False
         self._running = False
         self._stopping = False
         self._paused = False
@@ -122,10 +123,15 @@ class FakeEngine:
         """The languages that options may name."""
         return ("english", "german")
 
+    async def load(self) -> None:
+        """Accept utterances from now on."""
+        self._loaded = True
+
     async def start(self) -> None:
         """Become ready."""
         await asyncio.sleep(0)
-        self._running = True
+        self._loaded = self._running = True
+        self._next()
         self.on_changed()
 
     async def stop(self) -> None:
@@ -140,7 +146,7 @@ class FakeEngine:
 
     def speak(self, request: Request) -> int:
         """Queue an utterance; raises NotReadyError, QueueFullError."""
-        if self._stopping or not self._running:
+        if self._stopping or not self._loaded:
             raise NotReadyError(f"the engine is {self.state.value}")
         options = request.options
         new, replaced = self._queue.put(
@@ -219,7 +225,7 @@ class FakeEngine:
             asyncio.get_running_loop().call_soon(self._finished, entry, reason)
 
     def _next(self) -> None:
-        if self._task is not None or self._paused:
+        if self._task is not None or self._paused or not self._running:
             return
         entry = self._queue.take()
         if entry is not None:

@@ -6,6 +6,7 @@ The interface exists so that the pipeline can be run with scripted kernels (`Fak
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -109,6 +110,9 @@ class FakeParts:
     drop_frames: int = 0
     end_frames: int = 0
     segment_error: Exception | None = None
+    # How long it takes to make the talker, and whether that fails.
+    load_us: int = 0
+    load_fails: bool = False
     info: ModelInfo = field(init=False)
 
     def __post_init__(self) -> None:
@@ -122,6 +126,9 @@ class FakeParts:
         """A talker that says EOS after `eos_after` frames."""
         from cython_kernels.fake import FakeTalker
 
+        time.sleep(self.load_us / 1e6)
+        if self.load_fails:
+            raise RuntimeError("scripted failure to load")
         return FakeTalker(
             self.hidden,
             3072,

