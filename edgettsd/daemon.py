@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from edgettsd.errors import SpeechError
 from edgettsd.hw import Plan, Profile, ProfileError, adapt, calibrate, load_profile, thermal
 from edgettsd.hw.background import EXIT_LOADED, calibrate_when_idle
 from edgettsd.hw.cache import cache_folder
+from edgettsd.hw.rearrange import Speeds, rearrange
 from edgettsd.hw.threads import name_thread, pin_thread
 from edgettsd.notify import Notifier
 
@@ -272,7 +273,7 @@ async def _run(
             quiet = calibrate_when_idle(calibration, lambda: engine.state is State.IDLE)
             background.append(asyncio.create_task(quiet))
         sensors = thermal.Sensors(profile.zones)
-        background.append(asyncio.create_task(thermal.watch(sensors, engine.set_speed)))
+        background.append(asyncio.create_task(thermal.watch(sensors, _keep_cool(engine, profile))))
         await asyncio.wait({stopped, lost}, return_when=asyncio.FIRST_COMPLETED)
         return _end(lost)
     finally:
@@ -307,6 +308,21 @@ def _end(lost: asyncio.Task[BusLostError]) -> int:
     if lost.done():
         raise lost.result()
     return EXIT_OK
+
+
+def _keep_cool(engine: Engine, profile: Profile) -> Callable[[Speeds], None]:
+    """What to do when CPUs get slower or faster: move the stages, and start later for what that leaves."""
+
+    def changed(speeds: Speeds) -> None:
+        stages = engine.stages
+        if stages is None:
+            engine.set_speed(speeds.least)
+            return
+        best = rearrange(profile, stages, speeds)
+        engine.move(best.generator, best.decoder)
+        engine.set_speed(best.speed)
+
+    return changed
 
 
 def _place_loop(plan: Plan) -> None:

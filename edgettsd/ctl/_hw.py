@@ -11,7 +11,7 @@ from edgettsd import config as config_file
 from edgettsd.config import ConfigError
 from edgettsd.ctl._exit import CtlError, Exit
 from edgettsd.hw import Decision, Plan, Profile, ProfileError, adapt, load_profile
-from edgettsd.hw.placement import Cpus
+from edgettsd.hw.placement import ranges
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -98,14 +98,3 @@ def _line(decision: Decision) -> str:
     elif isinstance(value, float):
         value = f"{value:g}"
     return f"{decision.name:18} {value or '-'!s:10} {decision.reason}"
-
-
-def ranges(cpus: Cpus) -> str:
-    """CPU numbers as the kernel writes them: 0-3,6."""
-    parts: list[list[int]] = []
-    for cpu in cpus:
-        if parts and cpu == parts[-1][1] + 1:
-            parts[-1][1] = cpu
-        else:
-            parts.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from edgettsd.hw.placement import Cpus
+from edgettsd.hw.rearrange import Stages
+
 
 class Priority(enum.IntEnum):
     """Message priorities with the meaning speech-dispatcher gives them; a lower value goes first."""
@@ -165,6 +168,15 @@ class Engine(Protocol):
 
     def set_speed(self, speed: float) -> None:
         """The CPUs run at this share (above 0 to 1) of their full clock: start later rather than run dry."""
+        ...
+
+    @property
+    def stages(self) -> Stages | None:
+        """CPUs and threads of the computing stages as planned; None where there are none to move."""
+        ...
+
+    def move(self, generator: Cpus, decoder: Cpus) -> None:
+        """Let generator and decoder, with all their threads, run on these CPUs from now on."""
         ...
 
     def heartbeat(self) -> bool:

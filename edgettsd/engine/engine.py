@@ -33,6 +33,8 @@ from edgettsd.engine.queue import Entry, UtteranceQueue
 from edgettsd.errors import ModelInvalidError, NotReadyError, SpeechError
 from edgettsd.hw import Plan, adapt, calibrate, load_profile
 from edgettsd.hw.cache import cache_folder
+from edgettsd.hw.placement import Cpus
+from edgettsd.hw.rearrange import Stage, Stages
 from edgettsd.metrics import StepStatistics
 
 log = logging.getLogger(__name__)
@@ -312,6 +314,24 @@ class Engine:
             self._pipeline.set_speed(speed)
 
     def heartbeat(self) -> bool:
+    @property
+    def stages(self) -> Stages | None:
+        """CPUs and threads of generator and decoder as planned; None while they are not pinned."""
+        if self._pipeline is None:
+            return None
+        engine, given = self._planned.engine, self._config.engine
+        if not engine.cpus_generator or not engine.cpus_decoder:
+            return None
+        return Stages(
+            Stage(engine.cpus_generator, engine.threads_generator, bool(given.cpus_generator)),
+            Stage(engine.cpus_decoder, engine.threads_decoder, bool(given.cpus_decoder)),
+        )
+
+    def move(self, generator: Cpus, decoder: Cpus) -> None:
+        """Let the stages run on these CPUs from now on, also what is being spoken; see Pipeline.move."""
+        if self._pipeline is not None:
+            self._pipeline.move(generator, decoder)
+
         """True while every thread makes progress."""
         return self._pipeline is None or self._pipeline.alive()
 

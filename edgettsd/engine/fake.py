@@ -31,6 +31,8 @@ from edgettsd.engine._api import OnChanged, OnFinished, OnStarted, Reason, Reque
 from edgettsd.engine.queue import Entry, UtteranceQueue
 from edgettsd.engine.wav import wav_header
 from edgettsd.errors import NotReadyError
+from edgettsd.hw.placement import Cpus
+from edgettsd.hw.rearrange import Stages
 
 SAMPLE_RATE = 24_000
 FRAME_SAMPLES = 1920
@@ -203,6 +205,14 @@ class FakeEngine:
 
     def set_speed(self, speed: float) -> None:
         """Nothing here depends on the CPUs."""
+
+    @property
+    def stages(self) -> Stages | None:
+        """Nothing that could be moved."""
+        return None
+
+    def move(self, generator: Cpus, decoder: Cpus) -> None:
+        """Nothing to do."""
 
     def heartbeat(self) -> bool:
         """False once a text said "fake:stall"."""

@@ -24,7 +24,8 @@ from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request
 from edgettsd.engine.parts import Parts, Segment
 from edgettsd.engine.plan import Sentence, sentences
-from edgettsd.hw.threads import name_thread, pin_thread
+from edgettsd.hw.placement import Cpus, ranges
+from edgettsd.hw.threads import move_threads, name_thread, pin_thread
 from edgettsd.metrics import Recorder
 
 log = logging.getLogger(__name__)
@@ -82,6 +83,7 @@ class Pipeline:
         self._speed = self._measured_speed = 1.0
         self.sink = sink
         self.pipe = Pipe(
+        self._placed = {"generator": config.engine.cpus_generator, "decoder": config.engine.cpus_decoder}
             info.groups,
             info.samples_per_frame,
             info.sample_rate,
@@ -166,6 +168,25 @@ class Pipeline:
 
     def counters(self) -> dict[str, Any]:
         """Counters of the pipe and of the decoder."""
+    def move(self, generator: Cpus, decoder: Cpus) -> None:
+        """Let the stages and all their workers run on these CPUs from now on, where they do not already."""
+        for name, cpus in (("generator", generator), ("decoder", decoder)):
+            if cpus == self._placed[name]:
+                continue
+            try:
+                count = move_threads(f"tts-{name}", cpus)
+            except ValueError as error:
+                log.warning("%s stays on CPUs %s: %s", name, ranges(self._placed[name]), error)
+                continue
+            log.info(
+                "%s moved from CPUs %s to %s (%d threads)",
+                name,
+                ranges(self._placed[name]),
+                ranges(cpus),
+                count,
+            )
+            self._placed[name] = cpus
+
         counters: dict[str, Any] = dict(self.pipe.counters())
         if self._decode is not None:
             counters.update(self._decode.counters(), rate=round(self._decode.rate, 3))

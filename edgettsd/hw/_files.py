@@ -35,6 +35,13 @@ class Tree:
         except ValueError:
             return ()
 
+    def numbers(self, path: str) -> tuple[int, ...]:
+        """Integers with blanks between them, as cpufreq writes CPUs; empty when there are none."""
+        try:
+            return tuple(sorted(map(int, self.text(path).split())))
+        except ValueError:
+            return ()
+
     def names(self, path: str, pattern: str = "*") -> list[str]:
         """Entries of a folder that match, in natural order."""
         try:

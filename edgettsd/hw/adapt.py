@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgettsd.config import Config
-from edgettsd.hw.placement import MOST_THREADS, place
+from edgettsd.hw.placement import MOST_THREADS, place, ranges
 from edgettsd.hw.profile import Profile
+from edgettsd.hw.rearrange import Speeds, Stage, Stages, rearrange
 from edgettsd.hw.speed import decoder_ms, gflops
 from edgettsd.hw.threads import PROCESS_CPUS
 
@@ -143,6 +144,11 @@ def adapt(profile: Profile, config: Config) -> Plan:
         "model",
     )
     decide("chunks", engine.chunks, (), "as the model proposes: the sizes its decoder was built for", "model")
+    stages = Stages(
+        Stage(generator, threads[0], bool(engine.cpus_generator)),
+        Stage(decoder, threads[1], bool(engine.cpus_decoder)),
+    )
+    decide("when_hot", "", *_when_hot(profile, stages))
     stall, why = _stall(gflops([c for c in profile.cpus if c.id in generator], profile.isa))
     decide("stall_seconds", 0, stall, why)
     return Plan(
@@ -199,6 +205,21 @@ def _memory(profile: Profile) -> tuple[int, str]:
         return limit * 9 // 10, f"nine tenths of the control group's {limit} MB"
     shared = ", which the GPU shares" if profile.gpu == "tegra" else ""
     return profile.ram_mb * 6 // 10, f"six tenths of {profile.ram_mb} MB of memory{shared}"
+
+
+def _when_hot(profile: Profile, stages: Stages) -> tuple[str, str]:
+    """What happens when the clock of the generator's or the decoder's clusters falls to half."""
+    moves = []
+    for name, stage in (("generator", stages.generator), ("decoder", stages.decoder)):
+        clusters = {cpu.cluster for cpu in profile.cpus if cpu.id in stage.cpus}
+        slow = {cpu.id: 0.5 for cpu in profile.cpus if cpu.cluster in clusters}
+        there = rearrange(profile, stages, Speeds(1.0, slow))
+        cpus = there.generator if name == "generator" else there.decoder
+        if cpus != stage.cpus:
+            moves.append(f"the {name} to CPUs {ranges(cpus)} when its own run at half speed")
+    if moves:
+        return "move", "; ".join(moves) + "; else speech starts later"
+    return "wait", "speech starts later: no other CPUs are faster than these at half speed"
 
 
 def _stall(peak: float | None) -> tuple[float, str]:

@@ -46,8 +46,8 @@ def place(
     isolated = [cpu.id for cpu in allowed if cpu.id in profile.isolated]
     if not balanced:
         return _isolated_only(isolated, generator, decoder, playout)
-    near = _one_node(balanced)
-    cores = _cores(near)
+    near = one_node(balanced)
+    cores = usable_cores(near)
     taken = {cpu.core for cpu in allowed if cpu.id in generator + decoder}
     free = [core for core in cores if core.id not in taken] or cores
     spare = tuple(cpu.id for cpu in near if cpu not in cores)
@@ -90,7 +90,7 @@ def _ids(cpus: Sequence[Cpu]) -> Cpus:
     return tuple(sorted(cpu.id for cpu in cpus))
 
 
-def _one_node(cpus: Sequence[Cpu]) -> list[Cpu]:
+def one_node(cpus: Sequence[Cpu]) -> list[Cpu]:
     """The CPUs of the memory node that has most of them: weights are then read from near memory."""
     counts: dict[int, int] = {}
     for cpu in cpus:
@@ -99,7 +99,7 @@ def _one_node(cpus: Sequence[Cpu]) -> list[Cpu]:
     return [cpu for cpu in cpus if cpu.node == best]
 
 
-def _cores(cpus: Sequence[Cpu]) -> list[Cpu]:
+def usable_cores(cpus: Sequence[Cpu]) -> list[Cpu]:
     """One CPU a physical core, the lowest of those usable, ordered by cluster."""
     lowest: dict[int, Cpu] = {}
     for cpu in cpus:
@@ -173,7 +173,7 @@ def _big_little(big: list[Cpu], little: list[Cpu], threads: tuple[int, int]) -> 
 
 
 def _halves(cores: list[Cpu], threads: tuple[int, int]) -> tuple[list[Cpu], list[Cpu]]:
-    """Cores for generator and decoder: the wished counts, or about half each, along a cluster's border.
+    """Cores for generator and decoder: the wished counts, or about half each, along clusters' borders.
 
     The generator has the odd one: it is the slower stage everywhere.
     """
@@ -188,7 +188,16 @@ def _halves(cores: list[Cpu], threads: tuple[int, int]) -> tuple[list[Cpu], list
         if sizes_fit and cores[first - 1].cluster != cores[first].cluster:
             half = first
             break
-    return cores[:half], cores[half : half + MOST_THREADS]
+    # Where cores are left over, whole clusters are taken: threads that meet share a cache, and a clock.
+    spare = max(0, count - 2 * half)
+    at = max(range(spare + 1), key=lambda start: _whole(cores[start:], half))
+    return cores[at : at + half], cores[at + half : at + half + MOST_THREADS]
+
+
+def _whole(cores: list[Cpu], half: int) -> int:
+    """How many of the two groups of `half` cores at the front lie in one cluster each."""
+    groups = cores[:half], cores[half : 2 * half]
+    return sum(len({cpu.cluster for cpu in group}) == 1 for group in groups)
 
 
 def _count(cores: Sequence[Cpu], kind: str = "") -> str:
@@ -203,3 +212,14 @@ def _isolated_only(cpus: list[int], generator: Cpus, decoder: Cpus, playout: Cpu
     second = decoder or (left[0],)
     rest = tuple(cpu for cpu in cpus if cpu not in first + second) or tuple(cpus)
     return Placement(first, second, playout or rest, rest, why, why, "isolated CPUs that do not compute")
+
+
+def ranges(cpus: Sequence[int]) -> str:
+    """CPU numbers as the kernel writes them: 0-3,6."""
+    parts: list[list[int]] = []
+    for cpu in cpus:
+        if parts and cpu == parts[-1][1] + 1:
+            parts[-1][1] = cpu
+        else:
+            parts.append([cpu, cpu])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

@@ -1,19 +1,22 @@
-"""Watching how warm the machine is: when it slows down, speech starts later instead of running dry.
+"""Watching how warm the machine is: speech moves to cooler CPUs, or starts later, instead of running dry.
 
 Reads, every few seconds and in a worker thread:
 
-- thermal zones that have a temperature from which the machine slows down;
-- the highest clock that cpufreq allows now, against the highest that was ever allowed here;
+- the highest clock that cpufreq allows now, against the highest that was ever allowed here, by cluster;
+- thermal zones that have a temperature from which the machine slows down; a zone whose cooling device is the
+  clock of one cluster speaks of that cluster, any other of all CPUs;
 - on a Raspberry Pi, the firmware's own word (get_throttled).
 
-The result is one number, the share of the full clock at which the CPUs run or are about to run. It falls at
-once, and rises only after some calm readings, so that a machine at its limit does not swing.
+The result are the shares of the full clock at which the CPUs run or are about to run. They fall at once, and
+rise only after some calm readings, so that a machine at its limit does not swing. What follows from them is
+`edgettsd.hw.rearrange`'s (where each stage runs) and the engine's (how much it has ready before it plays).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +24,9 @@ from pathlib import Path
 
 from edgettsd import messages
 from edgettsd.hw._files import Tree
+from edgettsd.hw.placement import ranges
 from edgettsd.hw.profile import Zone
+from edgettsd.hw.rearrange import Speeds
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +49,20 @@ _PI_SPEED = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look: the speed that the caps leave (0..1], the hottest zone in relation to its limit, and why."""
+    """One look: the speeds that are left, and why the slowest CPU is slow."""
 
-    speed: float
+    speeds: Speeds = field(default_factory=Speeds)
     reason: str = ""
+
+    @classmethod
+    def of(cls, speed: float, reason: str = "", cpus: Sequence[int] = ()) -> Reading:
+        """A finding about `cpus`; empty: all of them."""
+        return cls(Speeds(1.0, dict.fromkeys(cpus, speed)) if cpus else Speeds(speed), reason)
+
+    @property
+    def speed(self) -> float:
+        """Share of the slowest CPU."""
+        return self.speeds.least
 
 
 @dataclass(slots=True)
@@ -61,14 +76,17 @@ class Sensors:
     def read(self) -> Reading:
         """Read everything; files that are missing say nothing. Blocks for milliseconds on slow sensors."""
         tree = Tree(self.root)
-        findings = [Reading(1.0), *self._caps(tree), *self._zones(tree)]
+        findings = [Reading(), *self._caps(tree), *self._zones(tree)]
         try:
             bits = int(tree.text(_PI) or "0", 16)
         except ValueError:
             bits = 0
         if bits & _PI_SLOW:
-            findings.append(Reading(_PI_SPEED, "the firmware has slowed the CPUs down"))
-        return min(findings, key=lambda reading: reading.speed)
+            findings.append(Reading.of(_PI_SPEED, "the firmware has slowed the CPUs down"))
+        speeds = Speeds()
+        for finding in findings:
+            speeds = speeds.slower(finding.speeds)
+        return Reading(speeds, min(findings, key=lambda reading: reading.speed).reason)
 
     def _caps(self, tree: Tree) -> list[Reading]:
         found = []
@@ -78,7 +96,7 @@ class Sensors:
             most = self._most[name] = max(self._most.get(name, 0), allowed)
             if 0 < allowed < _FULL * most:
                 text = f"{name} is capped at {allowed // 1000} of {most // 1000} MHz"
-                found.append(Reading(allowed / most, text))
+                found.append(Reading.of(allowed / most, text, _cpus_of(tree, name)))
         return found
 
     def _zones(self, tree: Tree) -> list[Reading]:
@@ -87,45 +105,75 @@ class Sensors:
             degrees = tree.number(f"sys/class/thermal/{zone.name}/temp") / 1000
             if zone.trip_c and degrees >= zone.trip_c - NEAR_DEGREES:
                 text = f"{zone.type} is at {degrees:.0f} C, the machine slows down at {zone.trip_c} C"
-                found.append(Reading(EXPECTED_SPEED, text))
+                found.append(Reading.of(EXPECTED_SPEED, text, _cooled_by(tree, zone.name)))
         return found
 
 
+def _cpus_of(tree: Tree, policy: str) -> tuple[int, ...]:
+    """CPUs of a cpufreq policy: those that share a clock; empty when it does not say."""
+    return tree.numbers(f"{_CPUFREQ}/{policy}/related_cpus")
+
+
+def _cooled_by(tree: Tree, zone: str) -> tuple[int, ...]:
+    """CPUs whose clock the kernel lowers when this zone is hot; empty: not known, or not of CPUs alone."""
+    folder, cpus = f"sys/class/thermal/{zone}", set[int]()
+    devices = [name for name in tree.names(folder, "cdev[0-9]*") if name.removeprefix("cdev").isdecimal()]
+    for device in devices:
+        match = re.fullmatch(r"cpufreq-cpu(\d+)", tree.text(f"{folder}/{device}/type"))
+        if match is None:
+            return ()
+        first = int(match[1])
+        cpus |= set(_cpus_of(tree, f"policy{first}") or (first,))
+    return tuple(sorted(cpus))
+
+
 class Governor:
-    """Turns readings into the speed to reckon with."""
+    """Turns readings into the speeds to reckon with."""
 
     def __init__(self) -> None:
-        self.speed = 1.0
+        self.speeds = Speeds()
         self._calm = 0
 
     def update(self, reading: Reading) -> bool:
-        """Take a reading; returns whether `speed` has changed, which is then logged."""
-        if reading.speed < self.speed:
+        """Take a reading; returns whether `speeds` have changed, which is then logged."""
+        lowest = self.speeds.slower(reading.speeds)
+        if any(lowest.of(cpu) < self.speeds.of(cpu) for cpu in (-1, *lowest.cpus)):
             self._calm = 0
-            self.speed = reading.speed
+            self.speeds = lowest
             log.warning(
-                "%s: reckoning with %.0f %% of the full speed",
+                "%s: reckoning with %.0f %% of the full speed%s",
                 reading.reason,
-                100 * self.speed,
+                100 * reading.speed,
+                _where(reading.speeds),
                 extra={"message_id": messages.THROTTLED},
             )
             return True
-        if reading.speed == self.speed:
+        if all(reading.speeds.of(cpu) == self.speeds.of(cpu) for cpu in (-1, *self.speeds.cpus)):
             self._calm = 0
             return False
         self._calm += 1
         if self._calm < CALM_READINGS:
             return False
         self._calm = 0
-        self.speed = reading.speed
-        log.info("cooler: reckoning with %.0f %% of the full speed", 100 * self.speed)
+        self.speeds = reading.speeds
+        log.info(
+            "cooler: reckoning with %.0f %% of the full speed%s", 100 * reading.speed, _where(reading.speeds)
+        )
         return True
 
 
+def _where(speeds: Speeds) -> str:
+    """Which CPUs the least speed is of; empty for all."""
+    slow = [cpu for cpu, share in sorted(speeds.cpus.items()) if share == speeds.least]
+    if not slow or speeds.all == speeds.least:
+        return ""
+    return f" of CPU{'s' if len(slow) > 1 else ''} {ranges(slow)}"
+
+
 async def watch(
-    sensors: Sensors, set_speed: Callable[[float], None], interval: float = INTERVAL_SECONDS
+    sensors: Sensors, changed: Callable[[Speeds], None], interval: float = INTERVAL_SECONDS
 ) -> None:
-    """Read every `interval` seconds and call `set_speed` on the loop when the speed changes; runs for ever.
+    """Read every `interval` seconds and call `changed` on the loop when speeds change; runs for ever.
 
     A reading that takes long (a sensor on a slow bus) delays the next one, never the loop.
     """
@@ -134,5 +182,5 @@ async def watch(
         begun = time.monotonic()
         reading = await asyncio.to_thread(sensors.read)
         if governor.update(reading):
-            set_speed(governor.speed)
+            changed(governor.speeds)
         await asyncio.sleep(max(interval / 2, interval - (time.monotonic() - begun)))

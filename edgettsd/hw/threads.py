@@ -34,3 +34,23 @@ def pin_thread(cpus: Sequence[int]) -> None:
     except OSError as error:
         allowed = sorted(os.sched_getaffinity(0))
         raise ValueError(f"CPUs {list(cpus)}: {error.strerror}; allowed here are {allowed}") from error
+
+
+def move_threads(name: str, cpus: Sequence[int]) -> int:
+    """Put every thread of this process that has this name on `cpus`; returns how many. Raises ValueError.
+
+    Threads inherit the name of the one that starts them, so a stage's workers have its name.
+    """
+    moved = 0
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            if (task / "comm").read_text(encoding="utf-8").rstrip("\n") != name:
+                continue
+            os.sched_setaffinity(int(task.name), cpus)
+        except (FileNotFoundError, ProcessLookupError):
+            # It has ended meanwhile.
+            continue
+        except OSError as error:
+            raise ValueError(f"CPUs {list(cpus)}: {error.strerror}") from error
+        moved += 1
+    return moved

@@ -14,6 +14,7 @@ from edgettsd import messages
 from edgettsd.engine._api import Reason
 from edgettsd.engine.parts import FakeParts
 from edgettsd.hw import Zone, thermal
+from edgettsd.hw.rearrange import Speeds
 from edgettsd.hw.thermal import CALM_READINGS, Governor, Reading, Sensors
 
 POLICY = "sys/devices/system/cpu/cpufreq/policy4/scaling_max_freq"
@@ -24,14 +25,14 @@ ZONE = "sys/class/thermal/thermal_zone1/temp"
 def rk3588(tmp_path):
     """Sensors of a cool RK3588, read once, and its root folder."""
     sensors = Sensors(board("rk3588", tmp_path).zones, tmp_path)
-    assert sensors.read() == Reading(1.0)
+    assert sensors.read() == Reading()
     return sensors, tmp_path
 
 
 def test_a_capped_clock(rk3588):
     sensors, root = rk3588
     write(root, {POLICY: "1800000\n"})
-    assert sensors.read() == Reading(0.75, "policy4 is capped at 1800 of 2400 MHz")
+    assert sensors.read() == Reading.of(0.75, "policy4 is capped at 1800 of 2400 MHz", (4, 5))
     write(root, {POLICY: "2400000\n"})
     assert sensors.read().speed == 1
 
@@ -50,6 +51,41 @@ def test_near_the_limit(rk3588, temperature, speed):
     reading = sensors.read()
     assert reading.speed == speed
     assert ("slows down at 85 C" in reading.reason) is (speed < 1)
+
+
+@pytest.mark.parametrize(
+    "devices, cpus",
+    [
+        (["cpufreq-cpu4"], (4, 5)),
+        (["cpufreq-cpu4", "cpufreq-cpu6"], (4, 5, 6, 7)),
+        (["cpufreq-cpu0", "devfreq-gpu"], ()),
+        (["pwm-fan"], ()),
+        ([], ()),
+    ],
+)
+def test_a_zone_speaks_of_the_cpus_that_it_slows_down(rk3588, devices, cpus):
+    sensors, root = rk3588
+    folder = ZONE.removesuffix("/temp")
+    write(root, {f"{folder}/cdev{n}/type": f"{name}\n" for n, name in enumerate(devices)})
+    write(root, {f"{folder}/cdev0_trip_point": "1\n", ZONE: "84000\n"})
+    speeds = sensors.read().speeds
+    assert speeds == (Speeds(1.0, dict.fromkeys(cpus, 0.8)) if cpus else Speeds(0.8))
+
+
+def test_several_clusters_at_once(rk3588, caplog):
+    sensors, root = rk3588
+    governor = Governor()
+    write(root, {POLICY: "1800000\n", POLICY.replace("4", "6"): "1200000\n"})
+    assert governor.update(sensors.read())
+    assert [governor.speeds.of(cpu) for cpu in range(8)] == [1, 1, 1, 1, 0.75, 0.75, 0.5, 0.5]
+    assert "reckoning with 50 % of the full speed of CPUs 6-7" in caplog.text
+    # One falls while the other one rises: the lower one of each, until it is calm.
+    write(root, {POLICY: "1200000\n", POLICY.replace("4", "6"): "2400000\n"})
+    assert governor.update(sensors.read())
+    assert [governor.speeds.of(cpu) for cpu in (0, 4, 6)] == [1, 0.5, 0.5]
+    changed = [governor.update(sensors.read()) for _ in range(CALM_READINGS)]
+    assert changed == [False] * (CALM_READINGS - 1) + [True]
+    assert [governor.speeds.of(cpu) for cpu in (0, 4, 6)] == [1, 0.5, 1]
 
 
 def test_zones_without_a_limit_say_nothing(tmp_path):
@@ -74,18 +110,18 @@ def test_the_slowest_counts(rk3588):
 def test_down_at_once_and_up_after_calm(caplog):
     caplog.set_level(logging.INFO)
     governor = Governor()
-    assert not governor.update(Reading(1.0))
-    assert governor.update(Reading(0.8, "hot"))
-    assert not governor.update(Reading(0.8, "hot"))
-    assert governor.update(Reading(0.5, "capped"))
+    assert not governor.update(Reading.of(1.0))
+    assert governor.update(Reading.of(0.8, "hot"))
+    assert not governor.update(Reading.of(0.8, "hot"))
+    assert governor.update(Reading.of(0.5, "capped"))
     for _ in range(CALM_READINGS - 1):
-        assert not governor.update(Reading(1.0))
-    assert not governor.update(Reading(0.5, "capped"))
+        assert not governor.update(Reading.of(1.0))
+    assert not governor.update(Reading.of(0.5, "capped"))
     for _ in range(CALM_READINGS - 1):
-        assert not governor.update(Reading(1.0))
-    assert governor.speed == 0.5
-    assert governor.update(Reading(1.0))
-    assert governor.speed == 1
+        assert not governor.update(Reading.of(1.0))
+    assert governor.speeds.least == 0.5
+    assert governor.update(Reading.of(1.0))
+    assert governor.speeds.least == 1
     warnings = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert [r.getMessage() for r in warnings] == [
         "hot: reckoning with 80 % of the full speed",
@@ -109,7 +145,7 @@ def test_watching(rk3588):
 
         def set_speed(speed):
             assert threading.get_ident() == loop_thread
-            speeds.append(speed)
+            speeds.append(speed.least)
             changed.set()
 
         loop_thread = threading.get_ident()
