@@ -313,7 +313,6 @@ class Engine:
         if self._pipeline is not None:
             self._pipeline.set_speed(speed)
 
-    def heartbeat(self) -> bool:
     @property
     def stages(self) -> Stages | None:
         """CPUs and threads of generator and decoder as planned; None while they are not pinned."""
@@ -332,6 +331,7 @@ class Engine:
         if self._pipeline is not None:
             self._pipeline.move(generator, decoder)
 
+    def heartbeat(self) -> bool:
         """True while every thread makes progress."""
         return self._pipeline is None or self._pipeline.alive()
 

@@ -12,7 +12,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,9 +81,9 @@ class Pipeline:
         self.stall_seconds = STALL_SECONDS
         # The CPUs' clock as a share of the full one: now, and when the decode loop's rate was measured.
         self._speed = self._measured_speed = 1.0
+        self._placed = {"generator": config.engine.cpus_generator, "decoder": config.engine.cpus_decoder}
         self.sink = sink
         self.pipe = Pipe(
-        self._placed = {"generator": config.engine.cpus_generator, "decoder": config.engine.cpus_decoder}
             info.groups,
             info.samples_per_frame,
             info.sample_rate,
@@ -166,8 +166,6 @@ class Pipeline:
         """
         self._speed = speed
 
-    def counters(self) -> dict[str, Any]:
-        """Counters of the pipe and of the decoder."""
     def move(self, generator: Cpus, decoder: Cpus) -> None:
         """Let the stages and all their workers run on these CPUs from now on, where they do not already."""
         for name, cpus in (("generator", generator), ("decoder", decoder)):
@@ -187,6 +185,8 @@ class Pipeline:
             )
             self._placed[name] = cpus
 
+    def counters(self) -> dict[str, Any]:
+        """Counters of the pipe and of the decoder."""
         counters: dict[str, Any] = dict(self.pipe.counters())
         if self._decode is not None:
             counters.update(self._decode.counters(), rate=round(self._decode.rate, 3))
