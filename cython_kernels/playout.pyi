@@ -4,6 +4,7 @@ import numpy.typing as npt
 from cython_kernels.pipe import Pipe, SinkHandle
 
 SAMPLE_FORMATS: dict[str, int]
+MAX_FADE_MS: int
 
 class _Sink(SinkHandle):
     @property
@@ -24,7 +25,8 @@ class AlsaSink(_Sink):
     0 or ""
     and converted to. It is opened by the first utterance and closed keep_open_ms after the last one (0: at
     once, -1: never). stall_ms without progress is an error (0: never). At the end a device drains (drain) or
-    runs dry; None: kernel devices drain, others, whose draining may block, do not.
+    runs dry; None: kernel devices drain, others, whose draining may block, do not. Where sound ends in the
+    middle of loud samples it fades over fade_ms, if the device lets what it has be changed (0: it is cut).
     ValueError names a parameter out of range.
     """
 
@@ -41,6 +43,7 @@ class AlsaSink(_Sink):
         buffer_ms: int = 160,
         keep_open_ms: int = 1000,
         stall_ms: int = 3000,
+        fade_ms: int = 5,
         drain: bool | None = None,
     ) -> None: ...
     def info(self) -> dict[str, int | str | bool]:
@@ -101,11 +104,15 @@ class FakeSink(_Sink):
         close_ms: int = 0,
         keep_open_ms: int = -1,
         stall_ms: int = 0,
+        fade_ms: int = 0,
     ) -> None: ...
     def heard(self) -> bytes:
         """Captured frames, s16 in native byte order; for use while nothing plays."""
     def counts(self) -> dict[str, int]:
-        """Totals: heard (frames), opens, closes, starts, drops, pauses."""
+        """Totals: heard (frames), opens, closes, starts, drops, pauses, fades."""
+    def fades(self) -> list[tuple[int, int, int, bool]]:
+        """The first 8192 fades before an abort or around a pause: frames heard before it, its length in frames,
+        how many of these were heard, whether it rises. For use while nothing plays."""
 
 class Playout:
     """The playout thread's state: PCM of the live generation goes from `pipe` to a sink.
@@ -129,6 +136,17 @@ class Playout:
     def run(self) -> None:
         """Play until pipe.stop(); without the GIL, in a thread of its own. RuntimeError when it runs
         already."""
+
+def faded(
+    frames: bytes,
+    length: int,
+    *,
+    at: int = 0,
+    rising: bool = False,
+    format: str = "S16",
+    channels: int = 1,
+) -> bytes:
+    """Interleaved frames with the gains of a fade over `length` frames of which the first is number `at`."""
 
 class Converter:
     """Streaming conversion of mono s16 to another rate, format ("S16", "S32", "S24", "S24_3", "F32";

@@ -19,6 +19,7 @@ cdef extern from "et_sink.h" nogil:
         int buffer_ms
         int keep_open_ms
         int stall_ms
+        int fade_ms
         int drain
     ctypedef struct et_alsa_info:
         int rate
@@ -51,6 +52,12 @@ cdef extern from "et_sink.h" nogil:
         int close_ms
         int keep_open_ms
         int stall_ms
+        int fade_ms
+    ctypedef struct et_fake_fade:
+        uint64_t at
+        int64_t length
+        int64_t heard
+        bint rising
     ctypedef struct et_fake_counts:
         uint64_t heard
         uint64_t opens
@@ -58,6 +65,7 @@ cdef extern from "et_sink.h" nogil:
         uint64_t starts
         uint64_t drops
         uint64_t pauses
+        uint64_t fades
     et_sink *et_sink_alsa_new(const et_alsa_config *config, int *err)
     void et_sink_alsa_info(const et_sink *s, et_alsa_info *info)
     et_sink *et_sink_fd_new(const et_fd_config *config, int *err)
@@ -65,6 +73,7 @@ cdef extern from "et_sink.h" nogil:
     et_sink *et_sink_fake_new(const et_fake_config *config, int *err)
     size_t et_sink_fake_heard(const et_sink *s, size_t start, int16_t *dst, size_t n)
     void et_sink_fake_counts(const et_sink *s, et_fake_counts *counts)
+    size_t et_sink_fake_fades(const et_sink *s, et_fake_fade *dst, size_t n)
     bint et_sink_in_use(const et_sink *s)
     uint64_t et_sink_opens(const et_sink *s)
     uint64_t et_sink_xruns(const et_sink *s)
@@ -101,11 +110,16 @@ cdef extern from "et_resample.h" nogil:
     size_t et_sample_bytes(et_sample format)
     void et_pack(const float *src, size_t n, et_sample format, int channels, unsigned char *dst)
 
+cdef extern from "et_fade.h" nogil:
+    void et_fade_frames(unsigned char *frames, size_t count, et_sample format, int channels, int64_t i, int64_t n,
+                        bint rising)
+
 cdef extern from "alsa/asoundlib.h" nogil:
     int snd_device_name_hint(int card, const char *iface, void ***hints)
     char *snd_device_name_get_hint(const void *hint, const char *id)
     int snd_device_name_free_hint(void **hints)
 
+MAX_FADE_MS = 20
 SAMPLE_FORMATS = {"S16": ET_S16, "S32": ET_S32, "S24": ET_S24, "S24_3": ET_S24_3, "F32": ET_F32}
 
 
@@ -153,7 +167,7 @@ cdef class AlsaSink(_Sink):
     cdef readonly str device
 
     def __init__(self, device="default", rate=24000, *, device_rate=0, channels=0, format="",
-                 period_ms=20, buffer_ms=160, keep_open_ms=1000, stall_ms=3000, drain=None):
+                 period_ms=20, buffer_ms=160, keep_open_ms=1000, stall_ms=3000, fade_ms=5, drain=None):
         if self.sink != NULL:
             raise RuntimeError("AlsaSink: initialised twice")
         cdef bytes device_b = device.encode()
@@ -169,6 +183,7 @@ cdef class AlsaSink(_Sink):
         c.buffer_ms = _within("buffer_ms", buffer_ms, 2 * c.period_ms, 10000)
         c.keep_open_ms = _within("keep_open_ms", keep_open_ms, -1, 86400000)
         c.stall_ms = _within("stall_ms", stall_ms, 0, 86400000)
+        c.fade_ms = _within("fade_ms", fade_ms, 0, MAX_FADE_MS)
         c.drain = -1 if drain is None else bool(drain)
         self.device = device
         self.sink = et_sink_alsa_new(&c, &err)
@@ -222,7 +237,7 @@ cdef class FakeSink(_Sink):
 
     def __init__(self, rate=24000, *, double speed=1.0, buffer=3840, capture=0, int64_t xrun_at=-1,
                  int64_t fail_at=-1, fail_errno=19, fail_times=0, open_errno=0, open_fails=0, open_ms=0, drain_ms=0,
-                 close_ms=0, keep_open_ms=-1, stall_ms=0):
+                 close_ms=0, keep_open_ms=-1, stall_ms=0, fade_ms=0):
         if self.sink != NULL:
             raise RuntimeError("FakeSink: initialised twice")
         if not 0.0 <= speed <= 1e6:
@@ -244,6 +259,7 @@ cdef class FakeSink(_Sink):
         c.drain_ms = _within("drain_ms", drain_ms, 0, 60000)
         c.keep_open_ms = _within("keep_open_ms", keep_open_ms, -1, 86400000)
         c.stall_ms = _within("stall_ms", stall_ms, 0, 86400000)
+        c.fade_ms = _within("fade_ms", fade_ms, 0, MAX_FADE_MS)
         self.rate = c.rate
         self.kept = c.capture
         self.sink = et_sink_fake_new(&c, &err)
@@ -264,7 +280,20 @@ cdef class FakeSink(_Sink):
         cdef et_fake_counts c
         et_sink_fake_counts(self.sink, &c)
         return {"heard": c.heard, "opens": c.opens, "closes": c.closes, "starts": c.starts, "drops": c.drops,
-                "pauses": c.pauses}
+                "pauses": c.pauses, "fades": c.fades}
+
+    def fades(self):
+        cdef size_t n = et_sink_fake_fades(self.sink, NULL, 0)
+        if n == 0:
+            return []
+        cdef et_fake_fade *list_of = <et_fake_fade *>malloc(n * sizeof(et_fake_fade))
+        if list_of == NULL:
+            raise MemoryError("fades")
+        try:
+            et_sink_fake_fades(self.sink, list_of, n)
+            return [(list_of[i].at, list_of[i].length, list_of[i].heard, bool(list_of[i].rising)) for i in range(n)]
+        finally:
+            free(list_of)
 
 
 cdef class Playout:
@@ -306,6 +335,24 @@ cdef class Playout:
                 et_playout_loop(pipe, self.ptr)
         finally:
             self.active = False
+
+
+def faded(frames, length, *, at=0, rising=False, format="S16", channels=1):
+    if format not in SAMPLE_FORMATS:
+        raise ValueError(f"format: {format!r} given, one of {', '.join(SAMPLE_FORMATS)} allowed")
+    cdef et_sample sample = SAMPLE_FORMATS[format]
+    cdef int width = _within("channels", channels, 1, 32)
+    cdef int64_t n = _within("length", length, 0, 1 << 24)
+    cdef int64_t i = _within("at", at, 0, 1 << 24)
+    cdef size_t one = et_sample_bytes(sample) * <size_t>width
+    out = bytearray(frames)
+    if len(out) % one:
+        raise ValueError(f"frames: {len(out)} bytes given, a multiple of {one} allowed")
+    cdef unsigned char[::1] view
+    if out:
+        view = out
+        et_fade_frames(&view[0], <size_t>len(out) // one, sample, width, i, n, bool(rising))
+    return bytes(out)
 
 
 cdef class Converter:

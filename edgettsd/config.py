@@ -168,6 +168,12 @@ class AudioConfig:
     buffer_ms: int = _key(
         100, "Length of the device buffer, in ms; at least two periods.", low=2, high=10_000
     )
+    fade_ms: int = _key(
+        5,
+        "Length of the fade, in ms, where an abort, a pause or an end comes in the middle of sound; 0: cut.",
+        low=0,
+        high=20,
+    )
     preroll_ms: int = _key(
         0,
         "Silence played before each utterance, in ms, for amplifiers that mute the first sound.",

@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pytest
 
 from cython_kernels.pipe import Pipe, SinkHandle
-from cython_kernels.playout import Playout
+from cython_kernels.playout import Playout, faded
 
 RIGS = Path(__file__).parent / "rigs"
 
@@ -154,6 +154,16 @@ def tone(n: int, hz: float = 1000.0) -> npt.NDArray[np.int16]:
     return np.round(29_000 * np.sin(2 * np.pi * hz * np.arange(n) / 24_000)).astype(np.int16)
 
 
+def with_tail(sound: npt.NDArray[np.int16] | bytes, fade_ms: int = 5) -> bytes:
+    """What a device at 24 kHz plays of an utterance: its samples and, when the last one is loud, their fading
+    mirror image."""
+    n, pcm = 24 * fade_ms, np.frombuffer(sound, np.int16)
+    if abs(int(pcm[-1])) < 64:
+        return pcm.tobytes()
+    echo = pcm[-2 : -2 - n : -1]
+    return pcm.tobytes() + faded(echo.tobytes(), n)
+
+
 def assert_tone(heard: npt.NDArray[np.generic], rate: int, n: int, full: float = 32768.0) -> None:
     """`heard` is exactly n frames of the tone: 90 dB overall and, against clicks, in every 10 ms of it."""
     assert len(heard) == n
@@ -211,12 +221,15 @@ def make_paced_rig(
     can_pause: bool = True,
     state: str = "",
     state_at: int = 0,
+    rewinds: int = 1,
+    fetch: int = 0,
 ) -> Rig:
     """A device of `speed` times real time whose capture grows over all opens.
 
     It takes only the given rate (Hz), channels and ALSA format; 0 and "" leave it open. One program at a
     time can open it; another one gets EBUSY. It falls into `state` (SUSPENDED, DISCONNECTED) once, when frame
-    state_at is heard.
+    state_at is heard. What it has can be changed up to `fetch` frames before it is heard, or not at all although it
+    says so (rewinds 0; 2: its delay shows it, as with sound servers).
     """
     values = {
         "library": str(build_paced_plugin()),
@@ -228,6 +241,8 @@ def make_paced_rig(
         "pause": str(int(can_pause)),
         "state": state,
         "state_at": str(state_at),
+        "rewind": str(rewinds),
+        "fetch": str(fetch),
     }
     return _write_rig(folder, "paced.conf", values)
 

@@ -3,7 +3,8 @@
 In rounds of a few seconds: the real engine over scripted kernels and a device that runs dry, fails and is
 busy at random; callers speak, abort, interrupt, pause, leave; some read a descriptor slowly or close it.
 After each round every utterance must have finished once and the device heard exactly what it should.
-Prints one line of figures every minute and a JSON object at the end; status 1 when anything was wrong.
+Prints one line of figures every minute and a JSON object at the end, also when it is told to stop (SIGTERM,
+SIGINT); status 1 when anything was wrong. --cpu-percent 15 rests between rounds so that it takes no more of a CPU.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import gc
 import json
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -42,6 +44,7 @@ class Totals:
     """What a soak has seen."""
 
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     rounds: int = 0
     accepted: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
@@ -120,6 +123,7 @@ def call(
 
 async def one_round(rng: random.Random, totals: Totals, seconds: float) -> None:
     """A new engine, random calls for `seconds`, and the account of what was heard."""
+    fade_ms = rng.choice([0, 5, 20])
     sink = FakeSink(
         speed=rng.choice([10.0, 60.0]),
         buffer=9600,
@@ -129,6 +133,7 @@ async def one_round(rng: random.Random, totals: Totals, seconds: float) -> None:
         fail_times=1,
         open_errno=16 if rng.random() < 0.3 else 0,
         open_fails=1,
+        fade_ms=fade_ms,
     )
     parts = FakeParts(eos_after=FRAMES, step_us=rng.choice([0, 500, 4000]), substep_us=rng.choice([0, 50]))
     rig = Rig(
@@ -152,7 +157,7 @@ async def one_round(rng: random.Random, totals: Totals, seconds: float) -> None:
         await asyncio.to_thread(thread.join)
     if sorted(utterance for utterance, _ in rig.finished) != sorted(told):
         totals.wrong.append(f"round {totals.rounds}: not exactly one Finished for each")
-    problem = heard_as_told(rig, told, FRAMES, PAUSE)
+    problem = heard_as_told(rig, told, FRAMES, PAUSE, fade_ms)
     if problem:
         totals.wrong.append(f"round {totals.rounds}: {problem}")
     totals.rounds += 1
@@ -164,13 +169,28 @@ async def one_round(rng: random.Random, totals: Totals, seconds: float) -> None:
         totals.reasons[reason.value] = totals.reasons.get(reason.value, 0) + 1
 
 
-def soak(minutes: float, seed: int, report: Any = None) -> Totals:
-    """Run rounds for so long."""
+def rest(began: float, cpu_began: float, cpu_percent: float, stop: threading.Event) -> None:
+    """Wait until the work since `began` was no more than `cpu_percent` of a CPU, or until told to stop."""
+    due = began + (time.process_time() - cpu_began) * 100 / cpu_percent
+    stop.wait(max(0.0, due - time.monotonic()))
+
+
+def soak(
+    minutes: float,
+    seed: int,
+    report: Any = None,
+    *,
+    cpu_percent: float = 0.0,
+    stop: threading.Event | None = None,
+) -> Totals:
+    """Run rounds for so long, or until `stop` is set. With `cpu_percent`, with rests in between."""
+    stop = stop or threading.Event()
     # Each round's new threads would take new arenas of the allocator: memory that is kept, not lost.
     ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
     rng, totals = random.Random(seed), Totals()
     began = noted = time.monotonic()
-    while totals.rounds < 2 or time.monotonic() - began < minutes * 60:
+    cpu_began = time.process_time()
+    while totals.rounds < 2 or (time.monotonic() - began < minutes * 60 and not stop.is_set()):
         asyncio.run(one_round(rng, totals, min(ROUND_SECONDS, minutes * 20)))
         gc.collect()
         # What the allocator keeps for itself after the rounds' large captures is no leak.
@@ -178,18 +198,30 @@ def soak(minutes: float, seed: int, report: Any = None) -> Totals:
         totals.rss_kb.append(resident_kb())
         totals.fds.append(len(os.listdir("/proc/self/fd")))
         totals.threads.append(threading.active_count())
+        if cpu_percent > 0:
+            rest(began, cpu_began, cpu_percent, stop)
         totals.seconds = round(time.monotonic() - began, 1)
+        totals.cpu_seconds = round(time.process_time() - cpu_began, 1)
         if report is not None and time.monotonic() - noted > 60:
             noted = time.monotonic()
             report(totals)
     return totals
 
 
+def early_and_late(values: list[int]) -> tuple[int, int]:
+    """The largest of the first tenth and of the last tenth."""
+    tenth = max(1, len(values) // 10)
+    return max(values[: tenth + 1]), max(values[-tenth:])
+
+
 def line(totals: Totals) -> None:
     """One line for those who watch."""
+    early, late = early_and_late(totals.rss_kb)
     print(
-        f"{totals.seconds:8.0f} s  {totals.accepted} utterances, {totals.samples} samples, "
-        f"{totals.rss_kb[-1]} kB, {totals.fds[-1]} descriptors, wrong: {len(totals.wrong)}",
+        f"{totals.seconds:8.0f} s ({totals.cpu_seconds:.0f} s of CPU)  {totals.rounds} rounds, "
+        f"{totals.accepted} utterances, {totals.samples} samples, {totals.xruns} xruns, "
+        f"{totals.reasons.get('device', 0)} device faults, {early} -> {late} kB, "
+        f"{totals.fds[-1]} descriptors, wrong: {len(totals.wrong)}",
         flush=True,
     )
 
@@ -199,21 +231,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--cpu-percent", type=float, default=0.0, help="at most this share of a CPU; 0: all of it"
+    )
     options = parser.parse_args()
-    totals = soak(options.minutes, options.seed, line)
-    tenth = max(1, len(totals.rss_kb) // 10)
-    early, late = max(totals.rss_kb[: tenth + 1]), max(totals.rss_kb[-tenth:])
-    figures = {
-        name: getattr(totals, name) for name in ("seconds", "rounds", "accepted", "reasons", "samples")
-    }
-    figures |= {"underruns": totals.underruns, "xruns": totals.xruns, "wrong": totals.wrong}
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    totals = soak(options.minutes, options.seed, line, cpu_percent=options.cpu_percent, stop=stop)
+    early, late = early_and_late(totals.rss_kb)
+    fds_early, fds_late = early_and_late(totals.fds)
+    names = (
+        "seconds",
+        "cpu_seconds",
+        "rounds",
+        "accepted",
+        "reasons",
+        "samples",
+        "underruns",
+        "xruns",
+        "wrong",
+    )
+    figures = {name: getattr(totals, name) for name in names}
     figures |= {"rss_kb_first_tenth": early, "rss_kb_last_tenth": late, "descriptors": totals.fds[-1]}
     print(json.dumps(figures))
-    return (
-        1
-        if totals.wrong or late > early * 1.05 or max(totals.fds[-tenth:]) > max(totals.fds[: tenth + 1])
-        else 0
-    )
+    return 1 if totals.wrong or late > early * 1.05 or fds_late > fds_early else 0
 
 
 if __name__ == "__main__":

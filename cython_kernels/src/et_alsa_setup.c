@@ -110,6 +110,8 @@ static int hardware(snd_pcm_t *pcm, const et_alsa_config *c, int resample, et_al
         (err = snd_pcm_hw_params_get_buffer_size(hw, &s->buffer)) < 0)
         return err;
     s->can_pause = snd_pcm_hw_params_can_pause(hw);
+    int fifo = snd_pcm_hw_params_get_fifo_size(hw);
+    s->ahead = (fifo > 0 ? fifo : 0) + (snd_pcm_hw_params_is_batch(hw) ? (int64_t)s->period : 0);
     return 0;
 }
 

@@ -11,6 +11,7 @@ typedef struct {
     int rate, channels;
     et_sample format;
     snd_pcm_uframes_t period, buffer;
+    int64_t ahead;        /* frames that the device may have fetched beyond where it says it is */
     bool can_pause;
 } et_alsa_setup;
 

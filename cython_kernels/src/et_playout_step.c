@@ -2,6 +2,13 @@
 #include "et_playout_step.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "et_fade.h"
+
+/* FADE_LIMIT_MS: a fade that takes longer is cut. LOUD: a last sample below this ends without a click. */
+enum { FADE_LIMIT_MS = 70, LOUD = 64 };
 
 static const int16_t silence[ET_PLAYOUT_PIECE];
 
@@ -45,6 +52,10 @@ static int begin(et_pipe *p, et_playout *o)
     o->have = o->gone = 0;
     o->preroll = o->preroll_total = s->paced ? (int64_t)s->rate * o->preroll_ms / 1000 : 0;
     o->postroll = s->paced ? (int64_t)s->rate * o->postroll_ms / 1000 : 0;
+    memset(o->past, 0, sizeof o->past);
+    o->tail = 0;
+    o->tail_total = -1;
+    o->fading = false;
     o->state = WAITING;
     return 0;
 }
@@ -66,7 +77,7 @@ static void end(et_pipe *p, et_playout *o, int event, int reason, int64_t value)
     et_sink *s = o->sink;
     o->sink = NULL;
     o->state = ENDED;
-    o->paused = false;
+    o->paused = o->fading = false;
     o->have = o->gone = 0;
     if (s && s->is_open && s->keep_open_ms != 0 && event != ET_EV_DEVICE) {
         o->idle = s;
@@ -83,6 +94,25 @@ void et_playout_fail(et_pipe *p, et_playout *o, int err)
     if (o->sink && o->sink->is_open)
         o->sink->ops->drop(o->sink);
     end(p, o, ET_EV_DEVICE, ET_DEVICE, err);
+}
+
+/* Let what sounds fade before it is stopped. 1 while it does, and the sink is not to be written then; 0 when it is
+ * over or there is none; or the sink's error. */
+static int fades(et_playout *o)
+{
+    et_sink *s = o->sink;
+    int64_t now = et_now_ns();
+    if (!o->fading) {
+        int err = s && s->is_open && s->ops->fade && o->running && !o->paused ? s->ops->fade(s) : 0;
+        if (err == ET_SINK_XRUN)
+            o->running = false;
+        if (err <= 0)
+            return err;
+        o->fading = true;
+        o->fade_until = now + (int64_t)FADE_LIMIT_MS * 1000000;
+    }
+    o->fading = !s->ops->faded(s) && now < o->fade_until;
+    return o->fading;
 }
 
 static void change_generation(et_pipe *p, et_playout *o, uint32_t live)
@@ -170,7 +200,21 @@ static enum et_playout_next wait_for_samples(et_pipe *p, et_playout *o)
     return AGAIN;
 }
 
-/* Frames for the sink: silence before, samples, silence after. Their number; 0 when the pipe is dry; -1 at the
+/* Where the last sample is loud, the sound goes on for a moment as its own mirror image, fading: no step, and nothing
+ * of it is changed or lost. */
+static void make_tail(et_playout *o)
+{
+    int64_t n = (int64_t)o->sink->rate * o->sink->fade_ms / 1000;
+    if (n > ET_PLAYOUT_PIECE - 1)
+        n = ET_PLAYOUT_PIECE - 1;
+    if (!o->sink->paced || abs(o->past[ET_PLAYOUT_PIECE - 1]) < LOUD)
+        n = 0;
+    for (int64_t i = 0; i < n; i++)
+        o->echo[i] = et_fade_s16(o->past[ET_PLAYOUT_PIECE - 2 - i], i, n, false);
+    o->tail = o->tail_total = n;
+}
+
+/* Frames for the sink: silence before, samples, their tail, silence after. Their number; 0 when the pipe is dry; -1 at the
  * end of the utterance. */
 static int next_frames(et_pipe *p, et_playout *o, const int16_t **frames)
 {
@@ -182,6 +226,12 @@ static int next_frames(et_pipe *p, et_playout *o, const int16_t **frames)
         if (!et_pipe_front(p, &front) || front.generation != o->generation)
             return 0;
         if (front.kind == ET_BLOCK_END) {
+            if (o->samples > 0 && o->tail_total < 0)
+                make_tail(o);
+            if (o->tail > 0) {
+                *frames = o->echo + o->tail_total - o->tail;
+                return (int)o->tail;
+            }
             if (o->postroll > 0 && o->samples > 0)
                 return (int)(o->postroll < ET_PLAYOUT_PIECE ? o->postroll : ET_PLAYOUT_PIECE);
             o->reason = front.reason;
@@ -202,7 +252,11 @@ static void took(et_pipe *p, et_playout *o, const int16_t *frames, int n)
 {
     o->accepted += n;
     o->progress_ns = et_now_ns();
-    if (frames != silence) {
+    if (o->tail > 0) {
+        o->tail -= n;
+    } else if (frames != silence) {
+        memmove(o->past, o->past + n, (size_t)(ET_PLAYOUT_PIECE - n) * sizeof *o->past);
+        memcpy(o->past + ET_PLAYOUT_PIECE - n, frames, (size_t)n * sizeof *o->past);
         o->gone += (size_t)n;
         o->samples += n;
         atomic_fetch_add_explicit(&p->samples_out, (uint64_t)n, memory_order_relaxed);
@@ -298,15 +352,22 @@ static enum et_playout_next drain(et_pipe *p, et_playout *o)
     return AGAIN;
 }
 
-/* Follow the paused flag. True while the sink is held. */
+/* Follow the paused flag. True while the sink is held, or fades before that. */
 static bool follow_pause(et_pipe *p, et_playout *o)
 {
     bool wanted = atomic_load_explicit(&p->paused, memory_order_acquire) != 0;
     if (o->state != PLAYING && o->state != DRAINING && !o->paused)
         /* Not sounding: only a start is held back. */
         return wanted && o->state == WAITING;
+    /* A fade that has begun ends in a pause, however short. */
+    bool fading = o->fading;
+    int err = !o->paused && (wanted || fading) ? fades(o) : 0;
+    if (err > 0)
+        return true;
+    wanted |= fading;
     if (wanted != o->paused) {
-        int err = o->sink->ops->pause(o->sink, wanted);
+        if (err >= 0 || err == ET_SINK_XRUN)
+            err = o->sink->ops->pause(o->sink, wanted);
         o->paused = wanted;
         o->progress_ns = et_now_ns();
         if (err == ET_SINK_XRUN)
@@ -336,10 +397,17 @@ enum et_playout_next et_playout_step(et_pipe *p, et_playout *o, int *timeout_ms)
 {
     et_block front;
     uint32_t live = atomic_load_explicit(&p->generation, memory_order_acquire);
-    if (live != o->generation)
+    if (live != o->generation) {
+        if (fades(o) > 0)
+            return SLEEP_FOR_SINK;
         change_generation(p, o, live);
-    if (follow_pause(p, o))
-        return SLEEP;
+    }
+    if (follow_pause(p, o)) {
+        if (o->fading)
+            return SLEEP_FOR_SINK;
+        /* Resumed during the fade: the wake-up for that is gone. */
+        return o->paused && !atomic_load_explicit(&p->paused, memory_order_acquire) ? AGAIN : SLEEP;
+    }
     switch (o->state) {
     case IDLE: {
         if (!et_pipe_front(p, &front))

@@ -2,7 +2,7 @@
  *
  *   IDLE -> WAITING (for enough samples) -> PLAYING -> DRAINING -> ENDED
  *              ^--------- ran dry -----------'
- * A new generation leads back to IDLE from anywhere; a failed sink leads to ENDED. */
+ * A new generation leads back to IDLE from anywhere, once what sounds has faded; a failed sink leads to ENDED. */
 #ifndef ET_PLAYOUT_STEP_H
 #define ET_PLAYOUT_STEP_H
 
@@ -28,14 +28,19 @@ struct et_playout {
     int64_t idle_until;        /* ns; -1: for ever */
     bool started;              /* STARTED was posted */
     bool running, paused, gap; /* sink started; sink holds; the sink ran dry and nothing came yet */
+    bool fading;               /* before a stop or a pause the sink fades */
+    int64_t fade_until;        /* ns; then it is cut */
     int reason;                /* of the END block */
     int64_t accepted, samples; /* frames the sink took: all, and without the silence around */
     int64_t preroll, postroll; /* frames of silence left to write */
     int64_t preroll_total;
+    int64_t tail, tail_total;  /* frames of the fading echo after the last sample: left to write; all, -1 unknown */
     int64_t underruns;
     int64_t progress_ns, last_heard;
     int16_t piece[ET_PLAYOUT_PIECE];      /* read from the pipe, not yet taken by the sink */
     size_t have, gone;
+    int16_t past[ET_PLAYOUT_PIECE];       /* the last samples that the sink took, oldest first; the first are zeros */
+    int16_t echo[ET_PLAYOUT_PIECE];
 };
 
 enum et_playout_next { SLEEP, AGAIN, SLEEP_FOR_SINK };

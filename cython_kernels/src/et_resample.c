@@ -100,12 +100,6 @@ size_t et_resample_flush(et_resample *r, float *out)
     return made;
 }
 
-size_t et_sample_bytes(et_sample format)
-{
-    static const size_t bytes[ET_SAMPLES] = {2, 4, 4, 3, 4};
-    return bytes[format];
-}
-
 static int32_t quantise(float x, double scale)
 {
     double v = nearbyint((double)x * scale);

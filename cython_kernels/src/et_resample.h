@@ -46,7 +46,11 @@ typedef enum {
     ET_SAMPLES,   /* number of formats */
 } et_sample;
 
-size_t et_sample_bytes(et_sample format);
+static inline size_t et_sample_bytes(et_sample format)
+{
+    static const unsigned char bytes[ET_SAMPLES] = {2, 4, 4, 3, 4};
+    return bytes[format];
+}
 
 /* n mono floats as frames of `channels` equal samples, rounded to nearest and clipped; dst holds
  * n * channels * et_sample_bytes(format). */

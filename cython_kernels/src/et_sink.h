@@ -23,6 +23,7 @@
 #define ET_SINK_XRUN (-2001)
 
 #define ET_SINK_MAX_FDS 8
+#define ET_MAX_FADE_MS 20
 
 typedef struct et_sink et_sink;
 
@@ -51,8 +52,15 @@ typedef struct {
     /* Hold and go on. 0 or negative errno. */
     int (*pause)(et_sink *s, bool hold);
 
-    /* Silence now: throw away what has not been heard. Never blocks. The cut is hard: a fade would have to be
-     * played, and what is already in the device cannot be changed on every device. */
+    /* Fall silent over the next few milliseconds: what is about to be heard is replaced by itself fading out, and by
+     * silence after that. Positive: it does (ask faded), and until then nothing is written; then pause (goes on
+     * where the fade ended, fading in) or drop. 0: nothing sounds, or this device does not let itself be changed.
+     * ET_SINK_XRUN or negative errno. Never blocks. May be NULL. */
+    int (*fade)(et_sink *s);
+    /* After fade: 1 when it was heard, or the sink is silent for another reason; 0 not yet. */
+    int (*faded)(et_sink *s);
+
+    /* Silence now: throw away what has not been heard. Never blocks. A hard cut unless a fade was heard before. */
     void (*drop)(et_sink *s);
 
     /* No more frames follow: send what conversion still holds. 0 or negative errno. */
@@ -71,6 +79,7 @@ struct et_sink {
     int rate;          /* of the frames that are written, Hz */
     int keep_open_ms;  /* idle time before playout closes it; 0: at once, -1: never */
     int stall_ms;      /* neither written nor heard for this long is an error (-ETIMEDOUT); 0: never */
+    int fade_ms;       /* where sound ends in the middle of loud samples it fades for so long; 0: it is cut */
     bool paced;        /* plays in real time; else takes what it can get, and playout never holds back */
     bool is_open;      /* playout thread only */
     const char *failed_step;  /* what open was doing when it failed; a constant, NULL before */
@@ -97,7 +106,7 @@ typedef struct {
     int channels;         /* 0: one, or as few as the device has */
     const char *format;   /* ALSA name such as "S32_LE"; NULL or "": the first of S16, S32, S24, FLOAT it takes */
     int period_ms, buffer_ms;
-    int keep_open_ms, stall_ms;
+    int keep_open_ms, stall_ms, fade_ms;
     int drain;            /* end by snd_pcm_drain (1) or by letting it run dry (0); -1: kernel devices drain, for
                              plugins may block in it */
 } et_alsa_config;
@@ -144,16 +153,26 @@ typedef struct {
     int open_fails;           /* the first opens that fail; 0: all of them */
     int open_ms, drain_ms;    /* open takes this long; drained comes this much late */
     int close_ms;             /* close takes this long */
-    int keep_open_ms, stall_ms;
+    int keep_open_ms, stall_ms, fade_ms;
 } et_fake_config;
 
 typedef struct {
-    uint64_t heard, opens, closes, starts, drops, pauses;
+    uint64_t heard, opens, closes, starts, drops, pauses, fades;
 } et_fake_counts;
+
+/* A fade that was heard, or its beginning. */
+typedef struct {
+    uint64_t at;              /* frames heard before it, over the sink's life */
+    int64_t length;           /* frames it was to take */
+    int64_t heard;            /* frames of it that were heard */
+    bool rising;
+} et_fake_fade;
 
 et_sink *et_sink_fake_new(const et_fake_config *config, int *err);
 /* Copy up to n captured frames from frame `from` on; the number copied. For use while nothing plays. */
 size_t et_sink_fake_heard(const et_sink *s, size_t from, int16_t *dst, size_t n);
 void et_sink_fake_counts(const et_sink *s, et_fake_counts *counts);
+/* Copy up to n of the fades, the first ones first; how many there were. For use while nothing plays. */
+size_t et_sink_fake_fades(const et_sink *s, et_fake_fade *dst, size_t n);
 
 #endif

@@ -1,40 +1,11 @@
-/* Sound device sink.
- *
- * Frames are converted into a ring in the device's own format and given to the device from there. The ring keeps
- * what the device has but has not played, so that "go back to the first frame nobody heard" is one assignment:
- *
- *     ... heard ........ sent ........ made        (device frames since the start of the utterance)
- *          | in the device | waits here | */
+/* Sound device sink: what playout calls. See et_sink_alsa_parts.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "et_alsa_setup.h"
+#include "et_sink_alsa_parts.h"
 
 enum { RESUME_MS = 50, DRAIN_MS = 20 };
-
-typedef struct {
-    et_sink base;
-    et_alsa_config config;
-    char *device, *format_name;
-    et_alsa_setup setup;
-    snd_pcm_t *pcm;
-    bool can_drain;       /* snd_pcm_drain does not block */
-    et_resample resample;
-    float *scratch;
-    unsigned char *ring;
-    size_t frame_bytes;
-    int64_t capacity;     /* frames of the ring */
-
-    int64_t accepted;     /* source frames of this utterance */
-    int64_t made, sent, heard;
-    bool fresh;           /* the next frame begins an utterance */
-    bool unprepared;      /* the device must be prepared before it takes frames */
-    bool want_run, running;
-    bool finishing, flushed, draining;
-    bool held, hard_held; /* paused; by the device itself */
-    bool suspended;
-} alsa_sink;
 
 static alsa_sink *self(et_sink *s)
 {
@@ -46,6 +17,7 @@ static void begin(alsa_sink *a)
     a->accepted = a->made = a->sent = a->heard = 0;
     a->want_run = a->running = a->finishing = a->flushed = a->draining = false;
     a->held = a->hard_held = a->suspended = false;
+    a->fade_end = a->rise_from = -1;
     a->fresh = true;
 }
 
@@ -63,8 +35,9 @@ static void alsa_close(et_sink *s)
     et_resample_free(&a->resample);
     free(a->scratch);
     free(a->ring);
+    free(a->zeros);
     a->scratch = NULL;
-    a->ring = NULL;
+    a->ring = a->zeros = NULL;
     begin(a);
     s->is_open = false;
 }
@@ -92,7 +65,8 @@ static int alsa_open(et_sink *s)
             a->capacity = 2 * (int64_t)(a->setup.buffer + a->resample.max_out);
             a->scratch = malloc(a->resample.max_out * sizeof *a->scratch);
             a->ring = calloc((size_t)a->capacity, a->frame_bytes);
-            if (!a->scratch || !a->ring)
+            a->zeros = calloc(a->setup.period, a->frame_bytes);
+            if (!a->scratch || !a->ring || !a->zeros)
                 err = -ENOMEM;
         }
     }
@@ -108,138 +82,6 @@ static int alsa_open(et_sink *s)
     return 0;
 }
 
-/* --- recovery ---------------------------------------------------------------------------------------- */
-
-static int on_xrun(alsa_sink *a)
-{
-    /* The device stops when it has played all it was given. */
-    a->heard = a->sent;
-    a->running = a->want_run = a->draining = false;
-    a->unprepared = true;
-    if (!(a->flushed && a->sent == a->made))
-        atomic_fetch_add(&a->base.xruns, 1);
-    return ET_SINK_XRUN;
-}
-
-/* Go back to the first frame that was not heard; the device has been stopped. */
-static void rewind_to_heard(alsa_sink *a)
-{
-    int64_t oldest = a->made - a->capacity;
-    a->sent = a->heard > oldest ? a->heard : oldest;
-    a->heard = a->sent;
-    a->running = a->draining = false;
-    a->unprepared = true;
-}
-
-/* The machine slept. 0 when the device goes on or must be asked again later. */
-static int on_suspend(alsa_sink *a)
-{
-    if (!a->suspended)
-        atomic_fetch_add(&a->base.suspends, 1);
-    int err = snd_pcm_resume(a->pcm);
-    a->suspended = err == -EAGAIN;
-    if (err == -EAGAIN || (err == 0 && snd_pcm_state(a->pcm) != SND_PCM_STATE_SUSPENDED))
-        return 0;
-    if (err == -ENODEV)
-        return err;
-    rewind_to_heard(a);
-    return 0;
-}
-
-static int on_error(alsa_sink *a, int err)
-{
-    if (err == -EPIPE)
-        return on_xrun(a);
-    if (err == -ESTRPIPE)
-        return on_suspend(a);
-    return err == -EAGAIN || err == -EINTR ? 0 : err;
-}
-
-/* Ask the device where it is. 0, ET_SINK_XRUN or negative errno. */
-static int locate(alsa_sink *a)
-{
-    if (!a->running)
-        return 0;
-    snd_pcm_sframes_t delay = 0;
-    int err = snd_pcm_delay(a->pcm, &delay);
-    snd_pcm_state_t state = snd_pcm_state(a->pcm);
-    if (a->draining && state == SND_PCM_STATE_SETUP) {
-        a->heard = a->sent;
-        a->running = a->draining = false;
-        a->unprepared = true;
-        return 0;
-    }
-    if (state == SND_PCM_STATE_XRUN)
-        err = -EPIPE;
-    else if (state == SND_PCM_STATE_SUSPENDED)
-        err = -ESTRPIPE;
-    else if (state == SND_PCM_STATE_DISCONNECTED)
-        err = -ENODEV;
-    if (err < 0)
-        return on_error(a, err);
-    a->suspended = false;
-    int64_t heard = a->sent - (delay > 0 ? delay : 0);
-    if (heard > a->heard)
-        a->heard = heard;
-    return 0;
-}
-
-/* --- frames to the device ---------------------------------------------------------------------------- */
-
-static int run(alsa_sink *a)
-{
-    if (a->running || !a->want_run || a->sent == a->heard)
-        return 0;
-    int err = snd_pcm_start(a->pcm);
-    if (err < 0 && snd_pcm_state(a->pcm) != SND_PCM_STATE_RUNNING)
-        return on_error(a, err);
-    a->running = true;
-    return 0;
-}
-
-/* Give the device what waits in the ring, as far as it has room. 0, ET_SINK_XRUN or negative errno. */
-static int pump(alsa_sink *a)
-{
-    int err;
-    if (a->held)
-        return 0;
-    if (a->suspended && ((err = locate(a)) < 0 || a->suspended))
-        return err;
-    while (a->sent < a->made) {
-        if (a->unprepared) {
-            if ((err = snd_pcm_prepare(a->pcm)) < 0)
-                return err;
-            a->unprepared = false;
-        }
-        int64_t at = a->sent % a->capacity;
-        int64_t n = a->made - a->sent < a->capacity - at ? a->made - a->sent : a->capacity - at;
-        snd_pcm_sframes_t got =
-            snd_pcm_writei(a->pcm, a->ring + (size_t)at * a->frame_bytes, (snd_pcm_uframes_t)n);
-        if (got == -EINTR)
-            continue;
-        if (got == 0 || got == -EAGAIN)
-            break;
-        if (got < 0) {
-            /* What is recovered goes on with the next call, so that nothing can loop here. */
-            return on_error(a, (int)got);
-        }
-        a->sent += got;
-    }
-    return run(a);
-}
-
-/* Put n converted frames into the ring; all earlier ones have been sent. */
-static void stage(alsa_sink *a, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        int64_t at = a->made % a->capacity;
-        size_t room = (size_t)(a->capacity - at), k = n - done < room ? n - done : room;
-        et_pack(a->scratch + done, k, a->setup.format, a->setup.channels, a->ring + (size_t)at * a->frame_bytes);
-        a->made += (int64_t)k;
-        done += k;
-    }
-}
-
 static int alsa_write(et_sink *s, const int16_t *pcm, size_t n)
 {
     alsa_sink *a = self(s);
@@ -249,16 +91,16 @@ static int alsa_write(et_sink *s, const int16_t *pcm, size_t n)
             return err;
         a->fresh = false;
     }
-    if ((err = pump(a)) < 0)
+    if ((err = et_alsa_pump(a)) < 0)
         return err;
     if (a->held || a->suspended)
         return 0;
     if (a->sent < a->made)
         /* Full. Knowing the position every period is what a suspend can be recovered by. */
-        return locate(a);
+        return et_alsa_locate(a);
     if (n > a->resample.max_in)
         n = a->resample.max_in;
-    stage(a, et_resample_feed(&a->resample, pcm, n, a->scratch));
+    et_alsa_stage(a, et_resample_feed(&a->resample, pcm, n, a->scratch));
     a->accepted += (int64_t)n;
     return (int)n;
 }
@@ -267,16 +109,18 @@ static int alsa_start(et_sink *s)
 {
     alsa_sink *a = self(s);
     a->want_run = true;
-    return pump(a);
+    return et_alsa_pump(a);
 }
 
 static int alsa_delay(et_sink *s, int64_t *frames)
 {
     alsa_sink *a = self(s);
     int err;
-    if ((err = pump(a)) < 0 || ((!a->held || a->hard_held) && (err = locate(a)) < 0))
+    if ((err = et_alsa_pump(a)) < 0 || ((!a->held || a->hard_held) && (err = et_alsa_locate(a)) < 0))
         return err;
-    int64_t heard = a->heard * s->rate / a->setup.rate;
+    /* What follows a fade is silence. */
+    int64_t heard = a->fade_end >= 0 && a->heard > a->fade_end ? a->fade_end : a->heard;
+    heard = heard * s->rate / a->setup.rate;
     *frames = a->accepted > heard ? a->accepted - heard : 0;
     return 0;
 }
@@ -286,9 +130,11 @@ static int alsa_poll(et_sink *s, struct pollfd *fds, int max, bool want, int *ti
     alsa_sink *a = self(s);
     if (!want || a->held)
         return 0;
-    int64_t left_ms = (a->sent - a->heard) * 1000 / a->setup.rate + 1;
+    int64_t left_ms = ((a->fade_end >= 0 ? a->fade_end : a->sent) - a->heard) * 1000 / a->setup.rate + 1;
     int limit = (int)(left_ms < 1000 ? left_ms : 1000), n = 0;
-    if (a->suspended) {
+    if (a->fade_end >= 0) {
+        limit = limit < 1 ? 1 : limit;
+    } else if (a->suspended) {
         limit = RESUME_MS;
     } else if (a->finishing && a->sent == a->made) {
         /* Descriptors tell when there is room, not when all is heard. */
@@ -326,16 +172,18 @@ static int alsa_pause(et_sink *s, bool hold)
         if (a->hard_held) {
             a->hard_held = false;
             err = snd_pcm_pause(a->pcm, 0);
-            return err < 0 ? on_error(a, err) : 0;
+            return err < 0 ? et_alsa_on_error(a, err) : 0;
         }
-        return pump(a);
+        return et_alsa_pump(a);
     }
-    if ((err = locate(a)) == 0 && a->running) {
+    if (a->fade_end >= 0) {
+        et_alsa_hold_after_fade(a);
+    } else if ((err = et_alsa_locate(a)) == 0 && a->running) {
         if (a->setup.can_pause && !a->draining && snd_pcm_pause(a->pcm, 1) == 0) {
             a->hard_held = true;
         } else {
             snd_pcm_drop(a->pcm);
-            rewind_to_heard(a);
+            et_alsa_rewind_to_heard(a);
         }
     }
     a->held = true;
@@ -367,26 +215,28 @@ static int alsa_drained(et_sink *s)
         return 0;
     a->want_run = true;
     for (;;) {
-        err = pump(a);
+        err = et_alsa_pump(a);
         if (err < 0)
             return err == ET_SINK_XRUN ? 0 : err;
         if (a->sent < a->made || a->flushed)
             break;
         size_t n = et_resample_flush(&a->resample, a->scratch);
-        stage(a, n);
+        et_alsa_stage(a, n);
         a->flushed = n == 0;
     }
     if (a->sent < a->made) {
-        err = locate(a);
+        err = et_alsa_locate(a);
         return err == ET_SINK_XRUN ? 0 : err;
     }
-    if (a->can_drain && a->running && !a->draining && !a->suspended) {
+    /* Late, since a device that drains takes no more frames, not even to fade. */
+    if (a->can_drain && a->running && !a->draining && !a->suspended &&
+        a->sent - a->heard <= (int64_t)a->setup.rate * (DRAIN_MS + DRAIN_MS / 2) / 1000) {
         err = snd_pcm_drain(a->pcm);
         a->draining = err == 0 || err == -EAGAIN;
-        if (!a->draining && (err = on_error(a, err)) < 0 && err != ET_SINK_XRUN)
+        if (!a->draining && (err = et_alsa_on_error(a, err)) < 0 && err != ET_SINK_XRUN)
             return err;
     }
-    if ((err = locate(a)) < 0 && err != ET_SINK_XRUN)
+    if ((err = et_alsa_locate(a)) < 0 && err != ET_SINK_XRUN)
         return err;
     if (a->heard < a->sent || a->suspended)
         return 0;
@@ -412,6 +262,8 @@ static const et_sink_ops alsa_ops = {
     .polled = alsa_polled,
     .delay = alsa_delay,
     .pause = alsa_pause,
+    .fade = et_alsa_fade,
+    .faded = et_alsa_faded,
     .drop = alsa_drop,
     .finish = alsa_finish,
     .drained = alsa_drained,
@@ -424,7 +276,8 @@ et_sink *et_sink_alsa_new(const et_alsa_config *config, int *err)
     *err = -EINVAL;
     if (!config->device || config->rate < 4000 || config->rate > 384000 || config->period_ms < 1 ||
         config->period_ms > 1000 || config->buffer_ms < 2 * config->period_ms || config->buffer_ms > 10000 ||
-        config->channels < 0 || config->channels > 32 || config->device_rate < 0 || config->device_rate > 384000)
+        config->channels < 0 || config->channels > 32 || config->device_rate < 0 || config->device_rate > 384000 ||
+        config->fade_ms < 0 || config->fade_ms > ET_MAX_FADE_MS)
         return NULL;
     *err = -ENOMEM;
     alsa_sink *a = calloc(1, sizeof *a);
@@ -434,6 +287,7 @@ et_sink *et_sink_alsa_new(const et_alsa_config *config, int *err)
     a->base.rate = config->rate;
     a->base.keep_open_ms = config->keep_open_ms;
     a->base.stall_ms = config->stall_ms;
+    a->base.fade_ms = config->fade_ms;
     a->base.paced = true;
     a->config = *config;
     a->device = strdup(config->device);

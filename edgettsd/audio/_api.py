@@ -47,6 +47,8 @@ class AudioSettings(Protocol):
     def period_ms(self) -> int: ...
     @property
     def buffer_ms(self) -> int: ...
+    @property
+    def fade_ms(self) -> int: ...
 
 
 def open_sink(config: AudioSettings, sample_rate: int) -> SinkHandle:
@@ -57,10 +59,18 @@ def open_sink(config: AudioSettings, sample_rate: int) -> SinkHandle:
     written and ValueError when a value is out of range.
     """
     if config.sink == "alsa":
-        return AlsaSink(config.device, sample_rate, period_ms=config.period_ms, buffer_ms=config.buffer_ms)
+        return AlsaSink(
+            config.device,
+            sample_rate,
+            period_ms=config.period_ms,
+            buffer_ms=config.buffer_ms,
+            fade_ms=config.fade_ms,
+        )
     if config.sink == "file":
         fd = os.open(config.device, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         return FdSink(fd, "wav", sample_rate, close_fd=True, keep=True)
     if config.sink == "fake":
-        return FakeSink(sample_rate, buffer=max(1, sample_rate * config.buffer_ms // 1000))
+        return FakeSink(
+            sample_rate, buffer=max(1, sample_rate * config.buffer_ms // 1000), fade_ms=config.fade_ms
+        )
     raise ValueError(f"sink: {config.sink!r} given, 'alsa', 'file' or 'fake' allowed")

@@ -3,7 +3,10 @@
  * It plays at rate * speed by CLOCK_MONOTONIC, appends the frames that have been heard to `file`, runs dry for
  * real, and logs one line an event: "<CLOCK_MONOTONIC ns> <EVENT> <frames heard since prepare> <frames written>".
  * Options: file, log, lock (opened by one at a time: EBUSY), speed, rate, channels, format, pause (0: cannot),
- * state (SUSPENDED or DISCONNECTED) and state_at: the state it falls into, once, when that frame is heard. */
+ * state (SUSPENDED or DISCONNECTED) and state_at: the state it falls into, once, when that frame is heard,
+ * rewind (1; 0: says that it rewinds, but plays what it was given; 2: so, too, but its delay shows it, as with sound
+ * servers), fetch: frames that it reads
+ * before it plays them; what is written over them later is not heard. */
 #include <alsa/asoundlib.h>
 #include <alsa/pcm_external.h>
 #include <errno.h>
@@ -20,8 +23,11 @@ typedef struct {
     snd_pcm_ioplug_t io;
     int file, log, lock;
     double speed;
-    unsigned char *ring;
+    unsigned char *ring, *fetched;
     size_t frame_bytes;
+    uint64_t size, fetched_to; /* frames of both rings */
+    long fetch;
+    int rewinds;
     snd_pcm_uframes_t boundary;
     uint64_t heard, written;   /* frames since prepare */
     uint64_t start_frame;
@@ -31,7 +37,7 @@ typedef struct {
     uint64_t state_at;
 } paced;
 
-static const snd_pcm_ioplug_callback_t with_pause, without_pause;
+static const snd_pcm_ioplug_callback_t with_pause, without_pause, server;
 
 static int64_t now_ns(void)
 {
@@ -51,12 +57,17 @@ static void note(paced *p, const char *event, int64_t ns)
 
 static void hear(paced *p, uint64_t until)
 {
+    uint64_t ahead = until + (uint64_t)p->fetch < p->written ? until + (uint64_t)p->fetch : p->written;
+    for (; p->fetched_to < ahead; p->fetched_to++) {
+        size_t at = (size_t)(p->fetched_to % p->size) * p->frame_bytes;
+        memcpy(p->fetched + at, p->ring + at, p->frame_bytes);
+    }
     while (p->heard < until) {
-        uint64_t at = p->heard % p->io.buffer_size, n = until - p->heard;
-        if (n > p->io.buffer_size - at)
-            n = p->io.buffer_size - at;
+        uint64_t at = p->heard % p->size, n = until - p->heard;
+        if (n > p->size - at)
+            n = p->size - at;
         size_t bytes = (size_t)n * p->frame_bytes;
-        if (p->file >= 0 && write(p->file, p->ring + at * p->frame_bytes, bytes) != (ssize_t)bytes)
+        if (p->file >= 0 && write(p->file, p->fetched + at * p->frame_bytes, bytes) != (ssize_t)bytes)
             perror("etpaced: file");
         p->heard += n;
     }
@@ -145,10 +156,20 @@ static snd_pcm_sframes_t paced_transfer(snd_pcm_ioplug_t *io, const snd_pcm_chan
                                         snd_pcm_uframes_t offset, snd_pcm_uframes_t size)
 {
     paced *p = io->private_data;
+    if (p->rewinds)
+        p->written = io->appl_ptr;
     const unsigned char *src = (const unsigned char *)areas->addr + areas->first / 8 + offset * p->frame_bytes;
     for (snd_pcm_uframes_t i = 0; i < size; i++, p->written++)
-        memcpy(p->ring + p->written % io->buffer_size * p->frame_bytes, src + i * p->frame_bytes, p->frame_bytes);
+        memcpy(p->ring + p->written % p->size * p->frame_bytes, src + i * p->frame_bytes, p->frame_bytes);
     return (snd_pcm_sframes_t)size;
+}
+
+static int paced_delay(snd_pcm_ioplug_t *io, snd_pcm_sframes_t *delay)
+{
+    paced *p = io->private_data;
+    int err = advance(p);
+    *delay = (snd_pcm_sframes_t)(p->written - p->heard);
+    return err < 0 ? err : 0;
 }
 
 static int paced_hw_params(snd_pcm_ioplug_t *io, snd_pcm_hw_params_t *params)
@@ -157,8 +178,12 @@ static int paced_hw_params(snd_pcm_ioplug_t *io, snd_pcm_hw_params_t *params)
     (void)params;
     p->frame_bytes = (size_t)snd_pcm_format_physical_width(io->format) / 8 * io->channels;
     free(p->ring);
-    p->ring = calloc(io->buffer_size, p->frame_bytes);
-    return p->ring ? 0 : -ENOMEM;
+    free(p->fetched);
+    /* One that does not rewind keeps the old and what is written "over" it. */
+    p->size = (uint64_t)io->buffer_size * (p->rewinds ? 1 : 2);
+    p->ring = calloc(p->size, p->frame_bytes);
+    p->fetched = calloc(p->size, p->frame_bytes);
+    return p->ring && p->fetched ? 0 : -ENOMEM;
 }
 
 static int paced_sw_params(snd_pcm_ioplug_t *io, snd_pcm_sw_params_t *params)
@@ -170,7 +195,7 @@ static int paced_prepare(snd_pcm_ioplug_t *io)
 {
     paced *p = io->private_data;
     run(p, 0);
-    p->heard = p->written = p->start_frame = 0;
+    p->heard = p->written = p->start_frame = p->fetched_to = 0;
     p->dry = 0;
     return 0;
 }
@@ -209,6 +234,7 @@ static int paced_close(snd_pcm_ioplug_t *io)
         if (fds[i] >= 0)
             close(fds[i]);
     free(p->ring);
+    free(p->fetched);
     free(p);
     return 0;
 }
@@ -219,6 +245,7 @@ static int paced_close(snd_pcm_ioplug_t *io)
     .drain = paced_drain, .poll_revents = paced_poll_revents
 static const snd_pcm_ioplug_callback_t with_pause = {CALLBACKS, .pause = paced_pause};
 static const snd_pcm_ioplug_callback_t without_pause = {CALLBACKS};
+static const snd_pcm_ioplug_callback_t server = {CALLBACKS, .pause = paced_pause, .delay = paced_delay};
 
 static int constrain(paced *p, long rate, long channels, const char *format)
 {
@@ -247,7 +274,7 @@ SND_PCM_PLUGIN_DEFINE_FUNC(etpaced)
 {
     snd_config_iterator_t i, next;
     const char *file = "", *log = "", *lock = "", *format = "", *state = "";
-    long rate = 0, channels = 0, pause = 1, state_at = 0;
+    long rate = 0, channels = 0, pause = 1, state_at = 0, rewinds = 1, fetch = 0;
     double speed = 1.0;
     (void)root;
     snd_config_for_each(i, next, conf) {
@@ -271,6 +298,10 @@ SND_PCM_PLUGIN_DEFINE_FUNC(etpaced)
             snd_config_get_integer(n, &pause);
         else if (!strcmp(id, "state"))
             snd_config_get_string(n, &state);
+        else if (!strcmp(id, "rewind"))
+            snd_config_get_integer(n, &rewinds);
+        else if (!strcmp(id, "fetch"))
+            snd_config_get_integer(n, &fetch);
         else if (!strcmp(id, "state_at"))
             snd_config_get_integer(n, &state_at);
         else if (!strcmp(id, "speed"))
@@ -286,6 +317,8 @@ SND_PCM_PLUGIN_DEFINE_FUNC(etpaced)
     if (!p)
         return -ENOMEM;
     p->speed = speed;
+    p->rewinds = rewinds == 1;
+    p->fetch = fetch;
     p->lock = lock_fd;
     p->nonblock = (mode & SND_PCM_NONBLOCK) != 0;
     p->state = !strcmp(state, "SUSPENDED")      ? SND_PCM_STATE_SUSPENDED
@@ -298,7 +331,7 @@ SND_PCM_PLUGIN_DEFINE_FUNC(etpaced)
     p->io.version = SND_PCM_IOPLUG_VERSION;
     p->io.name = "etpaced";
     p->io.flags = SND_PCM_IOPLUG_FLAG_MONOTONIC | SND_PCM_IOPLUG_FLAG_BOUNDARY_WA;
-    p->io.callback = pause ? &with_pause : &without_pause;
+    p->io.callback = rewinds == 2 ? &server : pause ? &with_pause : &without_pause;
     p->io.private_data = p;
     p->io.poll_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     p->io.poll_events = POLLIN;

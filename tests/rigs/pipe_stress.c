@@ -119,7 +119,7 @@ int main(int argc, char **argv)
                              .pcm_capacity = 8192, .backpressure = 2048};
     et_fake_config sinks[2] = {
         {.rate = 24000, .speed = 50, .buffer = 480, .xrun_at = 5000, .fail_at = -1, .fail_errno = 19,
-         .keep_open_ms = -1},
+         .keep_open_ms = -1, .fade_ms = 5},
         {.rate = 24000, .speed = 0, .buffer = 480, .xrun_at = -1, .fail_at = 20000, .fail_errno = 19,
          .fail_times = 3},
     };

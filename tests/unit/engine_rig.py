@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cython_kernels.fake import frame_codes, frame_pcm
-from cython_kernels.playout import FakeSink
+from cython_kernels.playout import FakeSink, faded
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request, SpeakOptions
 from edgettsd.engine.engine import Engine
@@ -99,16 +100,30 @@ def expected_pcm(frames: int, groups: int = 16) -> bytes:
     return np.clip(np.rint(np.concatenate(pcm) * 32768), -32768, 32767).astype("<i2").tobytes()
 
 
-def heard_as_told(rig: Rig, told: dict[int, tuple[float, int]], frames: int, pause: int) -> str:
+def with_fades(samples: npt.NDArray[np.int16], at: int, fades: list[Any]) -> npt.NDArray[np.int16]:
+    """Samples that were heard from `at` on, with those of the sink's fades that fall into them."""
+    samples = samples.copy()
+    for first, length, heard, rising in fades:
+        if at <= first and heard and first + heard <= at + len(samples):
+            part = slice(first - at, first - at + heard)
+            samples[part] = np.frombuffer(faded(samples[part].tobytes(), length, rising=rising), np.int16)
+    return samples
+
+
+def heard_as_told(
+    rig: Rig, told: dict[int, tuple[float, int]], frames: int, pause: int, fade_ms: int = 0
+) -> str:
     """What is wrong with what the device heard; empty when nothing is.
 
     `told` are the volume and the number of sentences of each utterance, which tell them apart; `frames` of a
     sentence, `pause` samples between two. Every utterance must be heard from its beginning, in the order in
     which they started, whole when it completed; at its Finished the device must have heard what it ever will.
+    What faded around pauses and before aborts must have the gains that it should have, and no other sample.
     """
     heard = np.frombuffer(rig.sink.heard(), "<i2")
     clean = np.frombuffer(expected_pcm(frames), "<i2").astype(np.float32) / 32768
     reasons, at = dict(rig.finished), 0
+    fades, echo = rig.sink.fades(), rig.sink.rate * fade_ms // 1000
     if len(set(rig.started)) != len(rig.started):
         return "an utterance started twice"
     for utterance in rig.started:
@@ -117,8 +132,12 @@ def heard_as_told(rig: Rig, told: dict[int, tuple[float, int]], frames: int, pau
             continue
         one = np.rint(clean * np.float32(volume) * 32768).clip(-32768, 32767).astype(np.int16)
         whole = np.concatenate([one, *[np.zeros(pause, np.int16), one] * (sentences - 1)])
+        # A loud end goes on as its own mirror image.
+        if abs(int(whole[-1])) >= 64:
+            tail = faded(whole[-2 : -2 - echo : -1].tobytes(), echo)
+            whole = np.concatenate([whole, np.frombuffer(tail, np.int16)])
         rest = heard[at : at + len(whole)]
-        same = rest == whole[: len(rest)]
+        same = rest == with_fades(whole, at, fades)[: len(rest)]
         length = len(rest) if same.all() else int(np.argmin(same))
         if reasons[utterance] is Reason.COMPLETED and length != len(whole):
             return f"utterance {utterance} is not whole: {length} of {len(whole)} samples"

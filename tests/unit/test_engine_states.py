@@ -42,8 +42,10 @@ class EngineMachine(RuleBasedStateMachine):
         fail_at=st.integers(-1, 40_000),
         pace=st.sampled_from([0, 200, 2000]),
         open_fails=st.integers(0, 2),
+        fade_ms=st.sampled_from([0, 5, 20]),
     )
-    def begin(self, xrun_at: int, fail_at: int, pace: int, open_fails: int) -> None:
+    def begin(self, xrun_at: int, fail_at: int, pace: int, open_fails: int, fade_ms: int) -> None:
+        self.fade_ms = fade_ms
         sink = FakeSink(
             speed=60.0,
             buffer=9600,
@@ -53,6 +55,7 @@ class EngineMachine(RuleBasedStateMachine):
             fail_times=1,
             open_errno=16 if open_fails else 0,
             open_fails=open_fails,
+            fade_ms=fade_ms,
         )
         config = with_config(
             queue_limit=LIMIT, client_limit=LIMIT - 2, sentence_pause_ms=PAUSE * 1000 // 24_000
@@ -185,7 +188,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def check_what_was_heard(self) -> None:
         told = {utterance: (volume, n) for utterance, (_, volume, n) in self.accepted.items()}
-        assert heard_as_told(self.rig, told, FRAMES, PAUSE) == ""
+        assert heard_as_told(self.rig, told, FRAMES, PAUSE, self.fade_ms) == ""
 
 
 TestEngineStates = EngineMachine.TestCase

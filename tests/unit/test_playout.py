@@ -47,7 +47,8 @@ def test_one_utterance(speed: float) -> None:
         assert [e[0] for e in player.named(generation)] == ["started", "finished"]
         assert player.pipe.counters()["samples_out"] == len(pcm)
     assert sink.heard() == pcm.tobytes()
-    assert sink.counts() == {"heard": 30_001, "opens": 1, "closes": 1, "starts": 1, "drops": 0, "pauses": 0}
+    counts = {"heard": 30_001, "opens": 1, "closes": 1, "starts": 1, "drops": 0, "pauses": 0, "fades": 0}
+    assert sink.counts() == counts
 
 
 @pytest.mark.parametrize(("reason", "name"), [(1, "completed"), (4, "runaway"), (5, "limit"), (7, "error")])
