@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import kas
 import pytest
+import system_files
 import yaml
 
 import edgettsd
@@ -27,13 +28,12 @@ DIGEST = "ab" * 32
 SITE = f"""
 EDGETTS_MODEL_MIRROR = "https://mirror.invalid/edgetts"
 QWEN3_TTS_SHA256 = "{DIGEST}"
-BUILTIN_SHA256 = "{DIGEST}"
 """
 RECIPES = {
     "edgetts-demo-image",
-    "edgetts-voice-builtin",
     "edgettsd",
     "edgettsd-conf",
+    "edgettsd-voice-joe",
     "litert",
     "llama-cpp",
     "packagegroup-edgetts",
@@ -144,12 +144,72 @@ def test_the_daemon_recipe_agrees_with_the_system_files(layer: dict[str, dict[st
     )
 
 
+# In which of OpenEmbedded's packages of the standard library a module is (python3-manifest.json); the others
+# that the daemon uses are in python3-core.
+PACKAGE_OF = {
+    "asyncio": "asyncio",
+    "concurrent": "asyncio",
+    "ctypes": "ctypes",
+    "fcntl": "fcntl",
+    "hashlib": "crypt",
+    "json": "json",
+    "logging": "logging",
+    "mmap": "mmap",
+    "queue": "threading",
+    "random": "math",
+    "socket": "io",
+    "statistics": "statistics",
+    "tempfile": "io",
+    "tomllib": "tomllib",
+    "xml": "xml",
+}
+CORE_MODULES = set(
+    "__future__ argparse ast atexit bisect codecs collections contextlib copy dataclasses enum errno fnmatch"
+    " functools gc getopt glob grp heapq importlib inspect io itertools locale math operator os pathlib"
+    " platform posix pwd re select selectors shutil signal stat struct subprocess sys sysconfig textwrap"
+    " threading time traceback types typing unicodedata warnings weakref".split()
+)
+
+
+def imported() -> set[str]:
+    """Top-level modules that the daemon's packages import."""
+    found = set()
+    for package in ("edgettsd", "cython_kernels"):
+        for path in (ROOT / package).rglob("*"):
+            if path.suffix in (".py", ".pyx"):
+                text = path.read_text(encoding="utf-8")
+                found |= set(
+                    re.findall(r"(?m)^\s*(?:import|from) ([a-z_]\w*)[\w.]*(?: import| as|,|$)", text)
+                )
+    return found - {"edgettsd", "cython_kernels", "libc"}
+
+
 def test_run_time_modules_are_all_dependencies(layer: dict[str, dict[str, Any]]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wheels = {"llama-cpp-python", "ai-edge-litert"}
     needed = {re.split(r"[=<>]", entry)[0] for entry in project["dependencies"]} - wheels
     given = layer["edgettsd"]["RDEPENDS:edgettsd-python"].split()
+    standard = imported() & sys.stdlib_module_names
+    assert {"asyncio", "xml", "hashlib"} <= standard
+    assert standard - CORE_MODULES - PACKAGE_OF.keys() == set(), "in which package of OpenEmbedded is this?"
+    needed |= {PACKAGE_OF[name] for name in standard if name in PACKAGE_OF}
     assert needed <= {name.removeprefix("python3-") for name in given}
+
+
+def test_every_system_file_belongs_to_a_package(layer: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    """BitBake refuses files that are installed and not shipped."""
+    system_files.install(tmp_path / "image", tmp_path)
+    values = layer["edgettsd"]
+    shipped = [
+        f"{entry.rstrip('/')}"
+        for name in values["PACKAGES"].split()
+        for entry in values.get(f"FILES:{name}", "").split()
+    ]
+    for path in (tmp_path / "image").rglob("*"):
+        name = "/" + str(path.relative_to(tmp_path / "image"))
+        # The configuration is another recipe's.
+        if path.is_file() and not name.startswith("/etc/edgettsd/"):
+            assert any(name == entry or name.startswith(entry + "/") for entry in shipped), name
 
 
 def test_llama_cpp_is_the_one_of_the_wheel(layer: dict[str, dict[str, Any]]) -> None:
@@ -229,7 +289,7 @@ def test_machines_place_the_stages(
     assert loaded.engine.cpus_generator == generator
     assert loaded.engine.cpus_decoder == decoder
     assert not set(loaded.engine.cpus_playout) & set(loaded.engine.cpus_generator)
-    assert loaded.model.path == "/usr/share/edgettsd/models/builtin"
+    assert loaded.model.path == "/usr/share/edgettsd/models/joe"
 
 
 @pytest.mark.parametrize(
@@ -249,21 +309,61 @@ def test_bad_placement_stops_the_build(tmp_path: Path, setting: str, allowed: st
     assert setting.split(" = ")[0] in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("recipe", "name"),
-    [("edgetts-voice-builtin", "builtin"), ("qwen3-tts-0.6b-customvoice", "qwen3-tts-0.6b-customvoice")],
-)
-def test_models_are_installed_as_they_are(tmp_path: Path, recipe: str, name: str) -> None:
-    bundle = tmp_path / "tmp/work" / recipe / "sources/bundle"
-    bundle.mkdir(parents=True)
-    content = {"manifest.json": b"{}", "talker.gguf": b"\0weights", "LICENSE": b"Apache-2.0"}
-    for file, data in content.items():
-        (bundle / file).write_bytes(data)
+BUNDLE = {"manifest.json": b"{}", "talker.gguf": b"\0weights", "LICENSE": b"Apache-2.0"}
+
+
+def made(folder: Path, files: dict[str, bytes]) -> None:
+    folder.mkdir(parents=True)
+    for file, data in files.items():
+        (folder / file).write_bytes(data)
+
+
+def test_models_are_installed_as_they_are(tmp_path: Path) -> None:
+    recipe = "qwen3-tts-0.6b-customvoice"
+    made(tmp_path / "tmp/work" / recipe / "sources/bundle", BUNDLE)
     values = parse(tmp_path, "--run", recipe, "do_install")[recipe]
     assert values["output"].endswith("done"), values["output"]
-    folder = image(tmp_path, recipe) / "usr/share/edgettsd/models" / name
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == content
+    folder = image(tmp_path, recipe) / "usr/share/edgettsd/models" / recipe
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == BUNDLE
     assert values["PACKAGE_ARCH"] == "all"
+
+
+@pytest.mark.parametrize("place", ["edgettsd/voice", "edgettsd/voice/joe"])
+def test_the_built_in_voice_comes_from_the_daemons_tree(tmp_path: Path, place: str) -> None:
+    recipe = "edgettsd-voice-joe"
+    source = tmp_path / "tmp/work" / recipe / "sources" / f"{recipe}-{edgettsd.__version__}"
+    made(source / place, BUNDLE | {"__init__.py": b"", "build.pyi": b""})
+    # Without a mirror: nothing is downloaded.
+    recipes = parse(tmp_path, "--run", recipe, "do_install", settings="")
+    values = recipes[recipe]
+    assert values["output"].endswith("done"), values["output"]
+    folder = image(tmp_path, recipe) / "usr/share/edgettsd/models/joe"
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == BUNDLE
+    assert values["PACKAGE_ARCH"] == "all"
+    for name in ("SRC_URI", "SRCREV", "LIC_FILES_CHKSUM", "PV"):
+        assert values[name] == recipes["edgettsd"][name], name
+    # What speaks unless the site says otherwise.
+    assert recipes["edgettsd-conf"]["EDGETTS_MACHINE_TOML"].count("/usr/share/edgettsd/models/joe") == 1
+
+
+def test_a_tree_without_a_voice_is_told(tmp_path: Path) -> None:
+    recipe = "edgettsd-voice-joe"
+    made(tmp_path / "tmp/work" / recipe / "sources" / f"{recipe}-{edgettsd.__version__}/edgettsd/voice", {})
+    output = parse(tmp_path, "--run", recipe, "do_install")[recipe]["output"]
+    assert "edgettsd/voice has no manifest.json" in output
+    assert not output.endswith("done")
+
+
+def test_the_daemons_package_does_not_hold_the_voice_too(tmp_path: Path) -> None:
+    """Weights of the voice once an image; what is code stays."""
+    packages = image(tmp_path, "edgettsd") / "usr/lib/python3.14/site-packages/edgettsd"
+    made(packages / "voice", BUNDLE | {"__init__.py": b"", "build.pyi": b""})
+    made(packages / "voice/joe", BUNDLE)
+    (packages / "bus.xml").write_bytes(b"x")
+    output = parse(tmp_path, "--run", "edgettsd", "edgettsd_leave_voice_out")["edgettsd"]["output"]
+    assert output.endswith("done"), output
+    left = {str(file.relative_to(packages)) for file in packages.rglob("*")}
+    assert left == {"bus.xml", "voice", "voice/__init__.py", "voice/build.pyi"}
 
 
 def test_archive_without_a_manifest_is_refused(tmp_path: Path) -> None:
@@ -314,7 +414,7 @@ def test_the_check_itself_finds_faults(tmp_path: Path, changed: Path, file: str,
 def test_image_holds_the_daemon_and_a_voice(layer: dict[str, dict[str, Any]]) -> None:
     assert "packagegroup-edgetts" in layer["edgetts-demo-image"]["IMAGE_INSTALL"].split()
     group = set(layer["packagegroup-edgetts"]["RDEPENDS:packagegroup-edgetts"].split())
-    assert {"edgettsd", "edgettsctl", "edgettsd-conf", "edgetts-voice-builtin"} <= group
+    assert {"edgettsd", "edgettsctl", "edgettsd-conf", "edgettsd-voice-joe"} <= group
 
 
 def test_oelint() -> None:

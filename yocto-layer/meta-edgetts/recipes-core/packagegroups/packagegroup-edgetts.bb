@@ -8,7 +8,7 @@ inherit packagegroup
 PACKAGES = "${PN} ${PN}-gpu"
 
 # Packages of the voices; the one named by EDGETTS_MODEL speaks.
-EDGETTS_VOICES ?= "edgetts-voice-builtin"
+EDGETTS_VOICES ?= "edgettsd-voice-joe"
 
 RDEPENDS:${PN} = "\
     ${EDGETTS_VOICES} \

@@ -11,11 +11,7 @@ LIC_FILES_CHKSUM = "file://LICENSE;md5=3b83ef96387f14655fc854ddc3c6bd57"
 
 DEPENDS = "alsa-lib litert llama-cpp soxr"
 
-# The layer and the daemon come from one tree: by default the commit that the layer itself is of is built.
-EDGETTSD_REPOSITORY ?= "git://${@os.path.abspath(d.getVar('EDGETTS_LAYERDIR') + '/../..')};protocol=file;nobranch=1"
-EDGETTSD_SRCREV ?= "${@edgettsd_commit_of_layer(d)}"
-SRC_URI = "${EDGETTSD_REPOSITORY}"
-SRCREV = "${EDGETTSD_SRCREV}"
+require edgettsd-source.inc
 
 inherit python_mesonpy cython pkgconfig systemd useradd
 
@@ -31,27 +27,21 @@ GROUPADD_PARAM:${PN} = "--system edgettsd"
 USERADD_PARAM:${PN} = "--system --no-create-home --home-dir ${localstatedir}/lib/edgettsd \
     --shell /sbin/nologin --gid edgettsd --groups audio edgettsd"
 
-def edgettsd_commit_of_layer(d):
-    """Commit of the tree that this layer lies in, "" outside of git."""
-    import subprocess
-    folder = d.getVar("EDGETTS_LAYERDIR")
-    try:
-        return subprocess.check_output(
-            ["git", "-C", folder, "rev-parse", "HEAD"], stderr=subprocess.DEVNULL, text=True).strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-
-python () {
-    if not d.getVar("EDGETTSD_SRCREV"):
-        raise bb.parse.SkipRecipe(
-            "%s is not in a git tree: set EDGETTSD_REPOSITORY and EDGETTSD_SRCREV" % d.getVar("EDGETTS_LAYERDIR"))
-}
-
 do_install:append() {
     # Units, bus policy and activation: a wheel cannot hold them, so they are installed apart.
     meson install -C ${B} --no-rebuild --tags system --destdir ${D}
     # The configuration is the recipe edgettsd-conf's.
     rm -rf ${D}${sysconfdir}/edgettsd
+    edgettsd_leave_voice_out
+}
+
+# The weights of the built-in voice are the recipe edgettsd-voice-joe's; its code stays.
+edgettsd_leave_voice_out() {
+    voice=${D}${PYTHON_SITEPACKAGES_DIR}/edgettsd/voice
+    if [ -d "$voice" ]; then
+        find "$voice" -type f ! -name "*.py" ! -name "*.pyi" -delete
+        find "$voice" -type d -empty -delete
+    fi
 }
 
 PACKAGES =+ "${PN}-kernels ${PN}-python edgettsctl"
@@ -61,6 +51,7 @@ FILES:${PN}-kernels = "${PYTHON_SITEPACKAGES_DIR}/cython_kernels"
 FILES:${PN}-python = "${PYTHON_SITEPACKAGES_DIR}/edgettsd ${PYTHON_SITEPACKAGES_DIR}/edgettsd-*.dist-info"
 FILES:${PN} += "\
     ${datadir}/dbus-1 \
+    ${datadir}/edgettsd/edgettsd-cpus.conf \
     ${nonarch_libdir}/sysusers.d \
     ${nonarch_libdir}/systemd/catalog \
     ${systemd_system_unitdir} \
@@ -79,13 +70,19 @@ RDEPENDS:${PN}-python += "\
     python3-asyncio \
     python3-compression \
     python3-core \
+    python3-crypt \
     python3-ctypes \
     python3-dbus-fast \
+    python3-fcntl \
+    python3-io \
     python3-json \
     python3-logging \
     python3-math \
     python3-mmap \
     python3-numpy \
+    python3-statistics \
+    python3-threading \
     python3-tomllib \
+    python3-xml \
 "
 RRECOMMENDS:${PN} += "edgettsctl"
