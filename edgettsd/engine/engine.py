@@ -59,6 +59,7 @@ class Job:
     started: float = 0.0
     samples: int = 0
     underruns: int = 0
+    underruns_before: int = 0
     timeout: asyncio.TimerHandle | None = None
 
 
@@ -407,6 +408,7 @@ class Engine:
                 return
         pipeline.playout.set_sink(job.sink or pipeline.sink)
         job.begun = time.monotonic()
+        job.underruns_before = pipeline.pipe.counters()["underruns"]
         job.work = Work(
             job.request,
             pipeline.pipe.next_generation(),
@@ -434,8 +436,9 @@ class Engine:
                 job.started = t_ns / 1e9
                 self._announce(entry)
             elif name == "underrun":
-                job.underruns += 1
-                self._underruns += 1
+                # Many at once may be told together: the value counts them all.
+                self._underruns += value - job.underruns
+                job.underruns = value
                 log.warning("utterance %d: underrun %d", entry.id, job.underruns)
             elif name == "finished":
                 job.samples = value
@@ -515,6 +518,9 @@ class Engine:
             job.timeout.cancel()
         if self._queue.active is not entry:
             return
+        if job.work is not None and self._pipeline is not None:
+            # The last ones may not have been told.
+            job.underruns = self._pipeline.pipe.counters()["underruns"] - job.underruns_before
         self._queue.finish()
         self._report(entry, reason)
         if self._idle is not None:
