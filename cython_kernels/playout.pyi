@@ -111,8 +111,8 @@ class FakeSink(_Sink):
     def counts(self) -> dict[str, int]:
         """Totals: heard (frames), opens, closes, starts, drops, pauses, fades."""
     def fades(self) -> list[tuple[int, int, int, bool]]:
-        """The first 8192 fades before an abort or around a pause: frames heard before it, its length in frames,
-        how many of these were heard, whether it rises. For use while nothing plays."""
+        """The first 8192 fades before an abort or around a pause: frames heard before it, its length in
+        frames, how many of these were heard, whether it rises. For use while nothing plays."""
 
 class Playout:
     """The playout thread's state: PCM of the live generation goes from `pipe` to a sink.

@@ -343,10 +343,24 @@ size_t et_pipe_buffered(const et_pipe *p)
     return et_ring_used(&p->pcm);
 }
 
+/* Underruns have no bound of their own: they may fill half of the queue; the next one that fits tells of all. Of the
+ * other kinds a generation has two, and the reader makes the generations. */
+static bool may_post(const et_ring *queue, int kind)
+{
+    return et_ring_space(queue) > (kind == ET_EV_UNDERRUN ? EVENT_CAPACITY / 2 : 0);
+}
+
 void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int reason, int64_t value)
 {
     et_event e = {.generation = generation, .kind = (uint16_t)kind, .reason = (uint16_t)reason,
                   .value = value, .t_ns = et_now_ns()};
+    /* Should the reader have made a hundred generations without reading, it is waited for. */
+    while (!may_post(queue, kind)) {
+        if (kind == ET_EV_UNDERRUN || stopping(p))
+            return;
+        et_wake(p->loop_fd);
+        poll(NULL, 0, 1);
+    }
     et_ring_write(queue, &e, 1);
     et_wake(p->loop_fd);
 }

@@ -57,8 +57,8 @@ class Rig:
                 except TimeoutError:
                     continue
 
-    async def ended(self, utterance: int) -> Reason:
-        await self.until(lambda: utterance in self.stats)
+    async def ended(self, utterance: int, seconds: float = 10.0) -> Reason:
+        await self.until(lambda: utterance in self.stats, seconds)
         return dict(self.finished)[utterance]
 
 

@@ -216,6 +216,56 @@ def test_a_machine_that_slows_down_in_mid_job_loses_and_repeats_nothing() -> Non
     assert sink.heard() == expected_pcm(100)
 
 
+def test_from_0_8_to_1_4_times_real_time_in_mid_job_the_buffer_adapts() -> None:
+    """In real time, with the defaults: it runs dry, but buffers more after a gap, so that few follow."""
+    talkers: list[FakeTalker] = []
+
+    class Slowing(FakeParts):
+        def talker(self):  # type: ignore[no-untyped-def]
+            talkers.append(FakeParts.talker(self))  # type: ignore[arg-type]
+            return talkers[-1]
+
+    sink = FakeSink(speed=1.0, buffer=2400, capture=1 << 20)
+    figures: dict[str, float] = {}
+
+    async def test(rig: Rig) -> None:
+        utterance = rig.say(TEXT)
+        await rig.until(lambda: utterance in rig.started, 5)
+        early = rig.engine.stats()["frames_generated"]
+        await rig.until(lambda: rig.engine.stats()["frames_generated"] >= 30, 10)
+        talkers[0].step_us = 112_000
+        assert await rig.ended(utterance, 30) is Reason.COMPLETED
+        stats = rig.stats[utterance]
+        assert stats["frames"] == 80
+        figures.update(early=early, underruns=stats["underruns"], xruns=sink.counters()["xruns"])
+        assert stats["underruns"] <= sink.counters()["xruns"] <= stats["underruns"] + 1
+        assert rig.engine.stats()["underruns"] == stats["underruns"]
+
+    drive(test, parts=Slowing(eos_after=80, step_us=64_000), sink=sink)
+    assert sink.heard() == expected_pcm(80)
+    # Faster than real time it starts with what it has; 50 slow frames last 1.6 s longer than they sound.
+    assert figures["early"] <= 12, figures
+    assert 1 <= figures["underruns"] <= 2, figures
+
+
+def test_hundreds_of_gaps_while_the_loop_is_busy_lose_no_end() -> None:
+    """More than the queue of events holds: the end is told all the same, and the gaps are counted."""
+    sink = FakeSink(speed=2000.0)
+
+    async def test(rig: Rig) -> None:
+        utterance = rig.say("word " * 100)
+        await rig.until(lambda: utterance in rig.started)
+        time.sleep(1.5)
+        assert await rig.ended(utterance) is Reason.COMPLETED
+        assert rig.started == [utterance]
+        assert rig.stats[utterance]["underruns"] > 256
+        assert rig.stats[utterance]["underruns"] == rig.engine.stats()["underruns"]
+
+    parts = FakeParts(eos_after=400, step_us=2500)
+    drive(test, parts=parts, sink=sink, config=with_config(runaway_repeat_seconds=0.0))
+    assert sink.counts()["heard"] == 400 * SPF
+
+
 @pytest.mark.parametrize("thread", ["talker", "decoder"])
 def test_a_kernel_that_hangs_stops_the_heartbeat(thread: str) -> None:
     """The watchdog is fed only while the heartbeat is true."""

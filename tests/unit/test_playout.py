@@ -160,6 +160,42 @@ def test_every_generation_ends_exactly_once() -> None:
             assert len(ends) == 1, (generation, ends)
 
 
+def test_no_end_is_lost_while_nobody_reads_events() -> None:
+    """The device runs dry 400 times, more than the queue of 256 holds; the events that matter are all there."""
+    sink = FakeSink(speed=1000, buffer=1 << 12, capture=1 << 16)
+    with Player(start_ms=0) as player:
+        generation = player.begin(sink)
+        for _ in range(400):
+            before = player.pipe.counters()["samples_out"]
+            player.push(generation, noise(24))
+            until = time.monotonic() + 2
+            while time.monotonic() < until and sink.counters()["xruns"] == 0:
+                time.sleep(0.0005)
+            while time.monotonic() < until and player.pipe.counters()["samples_out"] == before:
+                time.sleep(0.0005)
+            time.sleep(0.002)
+        player.pipe.push_end(generation)
+        time.sleep(0.1)
+        underruns = player.pipe.counters()["underruns"]
+        assert underruns > 256
+        assert player.wait(generation, "finished", timeout=2)[3] == 400 * 24
+        assert len(player.named(generation, "started")) == 1
+        counts = [event[3] for event in player.named(generation, "underrun")]
+        assert counts == list(range(1, len(counts) + 1))
+    assert len(sink.heard()) == 2 * 400 * 24
+
+
+def test_ends_of_a_thousand_generations_wait_for_the_reader() -> None:
+    sink = FakeSink(speed=0)
+    with Player(start_ms=0) as player:
+        for _ in range(1000):
+            player.begin(sink)
+        last = player.pipe.next_generation()
+        player.wait(last - 1, "dropped")
+        ends = [event[1] for event in player.seen if event[0] in ("finished", "dropped", "device")]
+        assert ends == list(range(1, last))
+
+
 def test_generations_that_nobody_saw_have_ended_too() -> None:
     with Player() as player:
         sink = FakeSink(speed=1, open_ms=100)
