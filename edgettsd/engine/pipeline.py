@@ -144,7 +144,9 @@ class Pipeline:
 
     def alive(self) -> bool:
         """True while every thread lives and makes progress where it has something to do."""
-        if not all(thread.is_alive() for thread in self._threads):
+        dead = [thread.name for thread in self._threads if not thread.is_alive()]
+        if dead:
+            log.error("%s has ended", ", ".join(dead))
             return False
         # Idle threads sleep for long; a wake-up makes them show themselves until the next look.
         self.pipe.wake_all()
