@@ -113,6 +113,8 @@ class FakeParts:
     # How long it takes to make the talker, and whether that fails.
     load_us: int = 0
     load_fails: bool = False
+    # The first sentence ends the generator thread.
+    dies: bool = False
     info: ModelInfo = field(init=False)
 
     def __post_init__(self) -> None:
@@ -167,6 +169,8 @@ class FakeParts:
         """Greedy, without any text rows."""
         if self.segment_error is not None:
             raise self.segment_error
+        if self.dies:
+            raise SystemExit("scripted end of a thread")
         greedy = LoopSampling(do_sample=False)
         zeros = np.zeros((1, self.hidden), np.float32)
         return Segment(

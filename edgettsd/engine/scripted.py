@@ -25,6 +25,7 @@ KEYS = {
     "step_us": (0, "time of a talker step"),
     "decode_us": (0, "time to decode a frame"),
     "talker_fail_at": (-1, "step of each sentence that fails; -1: none"),
+    "dies": (0, "1: the first sentence ends the generator thread"),
     "decoder_fail_at": (-1, "frame of each sentence that cannot be decoded; -1: none"),
 }
 # Division by 2^13: 78 dB below the scripted speech.
@@ -57,6 +58,7 @@ def make(config: Config, text: str, plan: Plan | None = None) -> Engine:
     parts = FakeParts(
         load_us=max(0, values["load_us"]),
         load_fails=values["load_fails"] > 0,
+        dies=values["dies"] > 0,
         eos_after=values["frames"],
         step_us=max(0, values["step_us"]),
         decode_us=max(0, values["decode_us"]),

@@ -83,11 +83,14 @@ def test_signal_while_a_client_waits_for_the_name(bus, folder):
         assert status in (0, -signal.SIGTERM), system.log
 
 
-def test_the_watchdog_is_fed_at_half_its_time(start):
+def test_the_watchdog_is_fed(start):
+    """That it is fed at half its time, to the millisecond, is shown in made-up time by the unit tests."""
     system = start(watchdog=0.4)
-    time.sleep(1.1)
-    beats = system.notifications().count("WATCHDOG=1")
-    assert 3 <= beats <= 7
+    system.wait_for("WATCHDOG=1")
+    began, before = time.monotonic(), system.notifications().count("WATCHDOG=1")
+    until(lambda: system.notifications().count("WATCHDOG=1") >= before + 5, "five more")
+    # Late it may be where the machine is busy, but not early.
+    assert time.monotonic() - began > 0.7
 
 
 def test_the_watchdog_starves_when_the_engine_stalls(start):
@@ -95,8 +98,12 @@ def test_the_watchdog_starves_when_the_engine_stalls(start):
     system.wait_for("WATCHDOG=1")
     assert system.bus.call("Speak", "sa{sv}", "fake:stall", "0").returncode == 0
     until(lambda: "the engine makes no progress" in system.log, "the log message")
+    # What was sent before that line has arrived; it is looked for over five more of its times.
     before = system.notifications().count("WATCHDOG=1")
     time.sleep(0.5)
+    assert system.notifications().count("WATCHDOG=1") == before
+    # The daemon still answers meanwhile: it is the feeding that stopped, not the loop.
+    assert system.bus.call("ListVoices").returncode == 0
     assert system.notifications().count("WATCHDOG=1") == before
 
 

@@ -179,6 +179,35 @@ check "the new one answers" until_true 30 "${CALL[@]}" ListVoices
 check "the stall is in the journal" until_true 5 logged "$STALLED"
 systemctl stop edgettsd.service
 
+# --- the real engine: a thread that ends, one that hangs in its kernel -------------------------------------------
+script() {
+    sed -i "s|^ExecStart=/.*|ExecStart=/usr/bin/edgettsd --engine scripted:$1|" \
+        /run/systemd/system/edgettsd.service.d/stall.conf
+    systemctl daemon-reload
+    systemctl reset-failed edgettsd.service
+}
+# What the journal says from here on.
+CURSOR=$(journalctl -b -n0 --show-cursor | sed -n 's/^-- cursor: //p')
+says() { journalctl -q -b -o cat --after-cursor="$CURSOR" -u edgettsd.service | grep -q -- "$1"; }
+script dies=1
+check "it starts with a thread that will end" "${CALL[@]}" ListVoices
+"${CALL[@]}" Speak 'sa{sv}' Hello. 0
+check "the watchdog notices a dead thread, and it is started again" until_true 60 is NRestarts 1
+check "the new one speaks after a dead thread" until_true 30 "${CALL[@]}" ListVoices
+check "the journal names the dead thread" until_true 5 says "tts-generator has ended"
+check "the journal says why it was ended" until_true 5 says "Watchdog timeout"
+systemctl stop edgettsd.service
+check "it stops cleanly after that" is Result success
+CURSOR=$(journalctl -b -n0 --show-cursor | sed -n 's/^-- cursor: //p')
+# Half a minute without progress, then the watchdog's time.
+script step_us=60000000
+check "it starts with a kernel that will hang" "${CALL[@]}" ListVoices
+"${CALL[@]}" Speak 'sa{sv}' Hello. 0
+check "the watchdog notices a hanging thread, and it is started again" until_true 90 is NRestarts 1
+check "the journal names the hanging thread" until_true 5 says "generator has stood still for"
+check "the new one answers after a hanging thread" until_true 30 "${CALL[@]}" ListVoices
+systemctl stop edgettsd.service
+
 # --- a user's session: a service manager and a bus of that user's own -------------------------------------------
 useradd --create-home --groups audio speaker
 ID=$(id -u speaker)

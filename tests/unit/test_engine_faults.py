@@ -289,6 +289,19 @@ def test_a_kernel_that_hangs_stops_the_heartbeat(thread: str) -> None:
     drive(test, parts=parts)
 
 
+def test_a_generator_that_dies_in_mid_job_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(rig: Rig) -> None:
+        assert rig.engine.heartbeat()
+        utterance = rig.say()
+        await rig.until(lambda: not rig.engine.heartbeat())
+        # The utterance can still be ended, and the daemon stopped.
+        assert rig.engine.abort(utterance, "a")
+        assert await rig.ended(utterance) is Reason.ABORTED
+
+    drive(test, parts=FakeParts(dies=True))
+    assert "tts-generator has ended" in caplog.text
+
+
 def test_a_thread_that_died_stops_the_heartbeat() -> None:
     async def test(rig: Rig) -> None:
         assert rig.engine._pipeline is not None

@@ -8,6 +8,8 @@ import logging
 import os
 import socket
 
+from typing import Any
+
 import pytest
 
 from edgettsd import log, watchdog
@@ -94,26 +96,49 @@ class Sent(Notifier):
         self.fields.append(fields)
 
 
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """A loop whose time is made up: it jumps to the next timer instead of waiting for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        select = self._selector.select
+
+        def jump(timeout: float | None = None) -> Any:
+            ready = select(0)
+            if not ready and timeout is not None:
+                self.now += timeout
+            return ready
+
+        self._selector.select = jump
+
+    def time(self) -> float:
+        return self.now
+
+
 def test_feeding_stops_with_the_engine_and_resumes(caplog):
-    notifier = Sent(0.02)
-    alive = True
+    # In made-up time, so that it is exact however busy the machine is.
+    notifier, times = Sent(2.0), []
+    states = {0.0: True, 30.5: False, 60.5: True}
 
     async def body() -> None:
-        nonlocal alive
-        task = asyncio.create_task(watchdog.feed(notifier, lambda: alive))
-        await asyncio.sleep(0.1)
-        fed = len(notifier.fields)
-        assert fed >= 3
-        alive = False
-        await asyncio.sleep(0.1)
-        assert len(notifier.fields) <= fed + 1
-        alive = True
-        await asyncio.sleep(0.1)
-        assert len(notifier.fields) > fed + 1
+        loop = asyncio.get_running_loop()
+
+        def alive() -> bool:
+            is_alive = states[max(t for t in states if t <= loop.time())]
+            if is_alive:
+                times.append(round(loop.time(), 3))
+            return is_alive
+
+        task = asyncio.create_task(watchdog.feed(notifier, alive))
+        await asyncio.sleep(90.5)
         task.cancel()
 
-    asyncio.run(body())
-    assert all(fields == {"WATCHDOG": "1"} for fields in notifier.fields)
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        runner.run(body())
+    # At half its time, while the engine is alive.
+    assert times == [float(t) for t in [*range(31), *range(61, 91)]]
+    assert notifier.fields == [{"WATCHDOG": "1"}] * len(times)
     assert caplog.text.count("the engine makes no progress") == 1
 
 

@@ -161,7 +161,7 @@ def test_every_generation_ends_exactly_once() -> None:
 
 
 def test_no_end_is_lost_while_nobody_reads_events() -> None:
-    """The device runs dry 400 times, more often than the queue has room; what matters is told all the same."""
+    """The device runs dry 400 times, more often than the queue has room; what matters is still told."""
     sink = FakeSink(speed=1000, buffer=1 << 12, capture=1 << 16)
     with Player(start_ms=0) as player:
         generation = player.begin(sink)

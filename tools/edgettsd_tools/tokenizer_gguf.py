@@ -83,6 +83,11 @@ def write_tokenizer(path: Path, folder: Path, size: int, wanted: dict[str, int])
     for merge in merges:
         if not all(part in vocab for part in merge.split(" ")) or merge.replace(" ", "") not in vocab:
             raise ModelInvalidError(f"{folder / 'merges.txt'}: merge {merge!r} has tokens not in vocab.json")
+    # Tokens of one byte are there from the start; each other one is made by a merge, or the file was cut off.
+    made = {merge.replace(" ", "") for merge in merges}
+    for token, index in vocab.items():
+        if len(token) > 1 and token not in made and kinds[index] not in added:
+            raise ModelInvalidError(f"{folder / 'merges.txt'}: no merge makes {token!r} of vocab.json")
     ids = {token: index for index, token in enumerate(tokens)}
     writer = gguf.GGUFWriter(None, "qwen2")
     # A vocabulary-only file is still asked for the sizes of a model; nothing uses them.
