@@ -7,7 +7,6 @@ import io
 import logging
 import os
 import socket
-
 from typing import Any
 
 import pytest
