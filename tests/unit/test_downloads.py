@@ -1,7 +1,7 @@
-"""What a download can leave behind is never made into a model, nor loaded: error pages, half a file, pointers.
+"""What a download can leave behind is never made into a model, nor loaded: error pages, halves, pointers.
 
-A local web server gives the files of a checkpoint or a bundle, all but one of them right, and they are fetched as
-a careless script would: whatever came is kept under the file's name.
+A local web server gives the files of a checkpoint or a bundle, all but one of them right, and they are
+fetched as a careless script would: whatever came is kept under the file's name.
 """
 
 from __future__ import annotations
