@@ -30,7 +30,7 @@ from edgettsd.engine.loader import in_loader
 from edgettsd.engine.parts import Parts
 from edgettsd.engine.pipeline import Pipeline, Work
 from edgettsd.engine.queue import Entry, UtteranceQueue
-from edgettsd.errors import ModelInvalidError, NotReadyError, SpeechError
+from edgettsd.errors import DeviceBusyError, ModelInvalidError, NotReadyError, SpeechError
 from edgettsd.hw import Plan, adapt, calibrate, load_profile
 from edgettsd.hw.cache import cache_folder
 from edgettsd.hw.placement import Cpus
@@ -55,6 +55,7 @@ class Job:
     sink: FdSink | None = None
     ending: Reason | None = None
     detail: str = ""
+    error: str = ""
     begun: float = 0.0
     started: float = 0.0
     samples: int = 0
@@ -476,6 +477,8 @@ class Engine:
             else:
                 stalled = job.sink is not None and code == errno.ETIMEDOUT
                 job.detail = "the reader does not read" if stalled else os.strerror(code)
+                if code == errno.EBUSY:
+                    job.error = DeviceBusyError().dbus_name
                 job.ending = Reason.DEVICE
                 log.error(
                     "utterance %d: sound output failed: %s",
@@ -558,6 +561,8 @@ class Engine:
         stats: dict[str, Any] = {"seed": job.seed}
         if job.detail:
             stats["detail"] = job.detail
+        if job.error:
+            stats["error"] = job.error
         if job.work is None:
             return stats
         results = list(job.work.results)
