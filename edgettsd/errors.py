@@ -47,7 +47,7 @@ class NotFoundError(SpeechError):
 
 
 class DeviceBusyError(SpeechError):
-    """The sound device cannot be opened now."""
+    """Another program has the sound device; told by Finished, as no call waits for the device."""
 
     name = "DeviceBusy"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
 import os
 import subprocess
 import threading
@@ -303,3 +305,25 @@ def test_a_path_in_a_text_or_an_option_is_never_opened(speaking: System, tmp_pat
     assert "file" in done.stderr and "allowed" in done.stderr
     say_all(speaking, [f"file://{target}"])
     assert not target.exists()
+
+
+def test_a_device_that_another_program_has_is_told_by_name(start: Start, tmp_path: Path) -> None:
+    rig = make_paced_rig(tmp_path / "rig", speed=8)
+    system = start(engine="scripted:frames=3", env=rig.env)
+
+    async def test(client: Client) -> None:
+        with (tmp_path / "rig" / "device.lock").open("w") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            began = time.monotonic()
+            utterance = await client.speak("Hello.")
+            assert await client.finished(utterance) == "device"
+            assert time.monotonic() - began < 1
+            stats = client.of("Finished", utterance)[0][2]
+            assert stats["error"].value == "org.edgettsd.Error.DeviceBusy"
+            assert stats["detail"].value == os.strerror(errno.EBUSY)
+            assert await client.get("State") == "idle"
+        again = await client.speak("Hello.")
+        assert await client.finished(again) == "completed"
+        assert rig.heard() == with_tail(sound(3))
+
+    with_client(system, test)

@@ -54,8 +54,11 @@ def test_busy_at_open_is_told_at_once_and_a_retry_works() -> None:
         assert await rig.ended(first) is Reason.DEVICE
         assert time.monotonic() - t0 < 1
         assert rig.stats[first]["detail"] == os.strerror(16)
+        assert rig.stats[first]["error"] == "org.edgettsd.Error.DeviceBusy"
         assert rig.engine.state is State.IDLE
-        assert await rig.ended(rig.say()) is Reason.COMPLETED
+        second = rig.say()
+        assert await rig.ended(second) is Reason.COMPLETED
+        assert "error" not in rig.stats[second]
 
     drive(test, sink=FakeSink(speed=20, capture=1 << 20, open_errno=16, open_fails=1))
 
@@ -63,7 +66,9 @@ def test_busy_at_open_is_told_at_once_and_a_retry_works() -> None:
 def test_a_device_that_fails_costs_nothing_afterwards() -> None:
     async def test(rig: Rig) -> None:
         for _ in range(5):
-            assert await rig.ended(rig.say()) is Reason.DEVICE
+            utterance = rig.say()
+            assert await rig.ended(utterance) is Reason.DEVICE
+            assert "error" not in rig.stats[utterance], "it has gone, it is not busy"
         await asyncio.sleep(0.1)
         cpu = time.process_time()
         await asyncio.sleep(1.0)
