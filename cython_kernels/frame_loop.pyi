@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,14 +21,46 @@ class SamplingParameters(Protocol):
     def repetition_penalty(self) -> float: ...
 
 def schedule_next(
-    kind: str, chunks: Sequence[int], index: int, buffered: float = 0.0, rate: float = 1.0
+    kind: str,
+    chunks: Sequence[int],
+    index: int,
+    *,
+    frame: float,
+    cost: Mapping[int, float],
+    turns: bool = True,
+    spread: float = 0.0,
+    ahead: float = 0.0,
+    pending: int = 0,
+    queued: int = 0,
 ) -> int:
-    """Frames of chunk number `index`; `buffered` in frames, `rate` = time to make a frame / its duration."""
+    """Frames of chunk number `index`. All times and amounts are in frames.
 
-def start_frames(
-    kind: str, chunks: Sequence[int], index: int, remaining: float, rate: float, min_frames: float = 1.0
+    `frame` is what one takes the generator, cost[size] a chunk the decoder; with `turns` one computes at a
+    time; `spread` is by what share a chunk's time differs. `ahead`: audio before the listener, `pending`:
+    frames that wait to be decoded, `queued` come after them.
+    """
+
+def start_shortage(
+    kind: str,
+    chunks: Sequence[int],
+    index: int,
+    *,
+    frame: float,
+    cost: Mapping[int, float],
+    remaining: int,
+    turns: bool = True,
+    spread: float = 0.0,
+    ahead: float = 0.0,
+    pending: int = 0,
+    queued: int = 0,
+    drop: int = 0,
+    open: bool = False,
 ) -> float:
-    """Frames to buffer before playing so that `remaining` frames, in chunks from `index` on, leave no gap."""
+    """By how much playing would run dry if it began now with `ahead`; 0 or less: it would not.
+
+    `remaining` frames are still to come (`open`: and perhaps more), `queued` of them generated already. The
+    first `drop` frames to be decoded are not heard.
+    """
 
 def quiet_runaway(frames: Iterable[npt.ArrayLike], limit: int, db: float) -> int | None:
     """Index of the frame (samples in -1..1) at which an utterance has run away into silence, or None."""
@@ -92,10 +124,21 @@ class DecodeLoop:
         quiet_frames: int = 0,
         quiet_db: float = 40.0,
         rate: float = 1.0,
+        expect: Mapping[int, float] | None = None,
     ) -> None:
-        """An utterance ends with reason runaway when, after speech, more than `quiet_frames` frames in a row
-        are more than `quiet_db` below its loudest one; 0: never."""
+        """`expect`: seconds that a frame (size 0) and a chunk of a size take, as measured before.
+
+        An utterance ends with reason runaway when, after speech, more than `quiet_frames` frames in a row
+        are more than `quiet_db` below its loudest one; 0: never.
+        """
     @property
-    def rate(self) -> float: ...
+    def rate(self) -> float:
+        """Time of a frame over its duration in the long run, as last measured."""
+    @property
+    def costs(self) -> dict[int, float]:
+        """As last measured: of a frame (0) and of a chunk of each size, in frames of time."""
+    @property
+    def spread(self) -> float:
+        """By how much a chunk's time differs from what was expected, as a share of it."""
     def counters(self) -> dict[str, int]: ...
     def run(self) -> None: ...

@@ -68,9 +68,24 @@ cdef extern from "et_schedule.h" nogil:
         int kind
         int n
         int chunks[16]
+    enum:
+        ET_MAX_SIZES
+    ctypedef struct et_costs:
+        double frame
+        int n_sizes
+        int sizes[8]
+        double chunk[8]
+        int turns
+        double spread
+    ctypedef struct et_standing:
+        int index
+        int pending
+        int queued
+        int drop
+        double ahead
     int et_schedule_check(const et_schedule *s)
-    int et_schedule_next(const et_schedule *s, int index, double buffered, double rate)
-    double et_start_frames(const et_schedule *s, int index, double remaining, double rate, double min_frames)
+    int et_schedule_next(const et_schedule *s, const et_costs *c, const et_standing *at)
+    double et_start_shortage(const et_schedule *s, const et_costs *c, const et_standing *at, int remaining, int open)
 
 cdef extern from "et_runaway.h" nogil:
     enum:
@@ -91,9 +106,12 @@ cdef extern from "et_runaway.h" nogil:
 
 cdef extern from "et_decode.h" nogil:
     ctypedef struct et_decode:
-        double rate
+        et_costs costs
+        double spread
         et_quiet quiet
     int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate)
+    int et_decode_expect(et_decode *d, int size, double seconds)
+    double et_decode_rate(const et_decode *d)
     void et_decode_free(et_decode *d)
     void et_decode_loop(et_decode *d)
 
@@ -124,16 +142,40 @@ cdef int _schedule(et_schedule *s, kind, chunks) except -1:
     return 0
 
 
-def schedule_next(kind, chunks, int index, double buffered=0.0, double rate=1.0):
-    cdef et_schedule s
-    _schedule(&s, kind, chunks)
-    return et_schedule_next(&s, index, buffered, rate)
+cdef int _costs(et_costs *c, double frame, chunks, bint turns) except -1:
+    memset(c, 0, sizeof(et_costs))
+    sizes = sorted(chunks)
+    if not 1 <= len(sizes) <= ET_MAX_SIZES or sizes[0] != 1:
+        raise ValueError(f"chunk sizes are {sizes}: allowed is 1 to {ET_MAX_SIZES} of them, beginning with 1")
+    c.frame, c.turns, c.n_sizes = frame, turns, len(sizes)
+    for i, size in enumerate(sizes):
+        c.sizes[i] = size
+        c.chunk[i] = chunks[size]
+    return 0
 
 
-def start_frames(kind, chunks, int index, double remaining, double rate, double min_frames=1.0):
+def schedule_next(kind, chunks, int index, *, double frame, cost, bint turns=True, double spread=0.0, double ahead=0.0,
+                  int pending=0, int queued=0):
     cdef et_schedule s
+    cdef et_costs c
+    cdef et_standing at
     _schedule(&s, kind, chunks)
-    return et_start_frames(&s, index, remaining, rate, min_frames)
+    _costs(&c, frame, cost, turns)
+    at.index, at.pending, at.queued, at.drop, at.ahead = index, pending, queued, 0, ahead
+    c.spread = spread
+    return et_schedule_next(&s, &c, &at)
+
+
+def start_shortage(kind, chunks, int index, *, double frame, cost, int remaining, bint turns=True, double spread=0.0,
+                   double ahead=0.0, int pending=0, int queued=0, int drop=0, bint open=False):
+    cdef et_schedule s
+    cdef et_costs c
+    cdef et_standing at
+    _schedule(&s, kind, chunks)
+    _costs(&c, frame, cost, turns)
+    at.index, at.pending, at.queued, at.drop, at.ahead = index, pending, queued, drop, ahead
+    c.spread = spread
+    return et_start_shortage(&s, &c, &at, remaining, open)
 
 
 def quiet_runaway(frames, int limit, double db):
@@ -274,7 +316,7 @@ cdef class DecodeLoop:
     cdef bint ready
 
     def __cinit__(self, Pipe pipe, DecoderHandle decoder, *, kind="ramp", chunks=(1, 4, 8), int quiet_frames=0,
-                  double quiet_db=40.0, double rate=1.0):
+                  double quiet_db=40.0, double rate=1.0, expect=None):
         cdef et_schedule s
         _schedule(&s, kind, chunks)
         self.ready = False
@@ -290,6 +332,9 @@ cdef class DecodeLoop:
             raise ValueError(f"quiet_frames is {quiet_frames} and quiet_db {quiet_db}: "
                              "allowed is 0 or more, and above 0 up to 200")
         et_quiet_init(&self.d.quiet, quiet_frames, quiet_db)
+        for size, seconds in (expect or {}).items():
+            if et_decode_expect(&self.d, size, seconds):
+                raise ValueError(f"expect[{size}] is {seconds}: allowed is above 0 s, for 0 and the decoder's sizes")
         self.keep = (pipe, decoder)
 
     def __dealloc__(self):
@@ -298,7 +343,16 @@ cdef class DecodeLoop:
 
     @property
     def rate(self):
-        return self.d.rate
+        return et_decode_rate(&self.d)
+
+    @property
+    def costs(self):
+        cdef const et_costs *c = &self.d.costs
+        return {0: c.frame, **{c.sizes[i]: c.chunk[i] for i in range(c.n_sizes)}}
+
+    @property
+    def spread(self):
+        return self.d.spread
 
     def counters(self):
         return {"decode_ns": decode_ns(&self.d), "chunks": decode_chunks(&self.d)}

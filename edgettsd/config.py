@@ -101,7 +101,7 @@ class EngineConfig:
         2.0, "Seconds of speech to generate ahead of the sound device.", low=0.2, high=60
     )
     context: int = _key(
-        1024,
+        512,
         "Positions of the language model's memory, one per frame of 80 ms and per prompt token.",
         low=128,
         high=32_768,

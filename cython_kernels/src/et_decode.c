@@ -1,11 +1,18 @@
 /* See et_decode.h. */
 #include "et_decode.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* After so many frames of an utterance its own rate counts alone. */
-static const double RATE_FRAMES = 12;
+/* Weight of a new measurement of a cost, and of the spread. */
+static const double WEIGHT = 0.25, SPREAD_WEIGHT = 0.1;
+static const double SPREAD_GUESS = 0.05, MOST_SPREAD = 0.5;
+/* Head room on every cost beside its spread: a machine may become a little slower for good. */
+static const double MARGIN = 1.03;
+/* An estimated length may be too low by a seventh, or by some frames. */
+static const double LONGER = 1.15;
+enum { MORE_FRAMES = 4 };
 
 /* Of the silence that a runaway ends in so much is still played. */
 static const int TAIL_FRAMES = 3;
@@ -15,12 +22,21 @@ int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_sc
     memset(d, 0, sizeof *d);
     if (et_schedule_check(schedule) || !(rate > 0.0 && rate <= 1000.0) || decoder->groups != pipe->config.groups ||
         decoder->samples_per_frame != pipe->config.samples_per_frame || decoder->n_sizes < 1 ||
-        decoder->sizes[0] != 1 || decoder->sizes[decoder->n_sizes - 1] > ET_MAX_CHUNK)
+        decoder->n_sizes > ET_MAX_SIZES || decoder->sizes[0] != 1 ||
+        decoder->sizes[decoder->n_sizes - 1] > ET_MAX_CHUNK)
         return ET_E_ARG;
     d->pipe = pipe;
     d->decoder = decoder;
     d->schedule = *schedule;
-    d->rate = d->prior = rate;
+    d->spread = SPREAD_GUESS;
+    d->costs.n_sizes = decoder->n_sizes;
+    memcpy(d->costs.sizes, decoder->sizes, sizeof d->costs.sizes);
+    d->costs.frame = rate / 2;
+    for (int i = 0; i < decoder->n_sizes; i++) {
+        d->costs.chunk[i] = rate / 2 * decoder->sizes[i];
+        if (decoder->warm_ns[i] > 0)
+            et_decode_expect(d, decoder->sizes[i], 1e-9 * (double)decoder->warm_ns[i]);
+    }
     d->pcm = calloc((size_t)ET_MAX_CHUNK * decoder->samples_per_frame, sizeof *d->pcm);
     return d->pcm ? ET_OK : ET_E_MEMORY;
 }
@@ -28,36 +44,136 @@ int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_sc
 void et_decode_free(et_decode *d)
 {
     et_delay_close(&d->delay);
+static double frame_ns(const et_decode *d)
+{
+    return 1e9 * d->pipe->config.samples_per_frame / d->pipe->config.sample_rate;
+}
+
+int et_decode_expect(et_decode *d, int size, double seconds)
+{
+    if (!(seconds > 0.0 && seconds < 1e6))
+        return ET_E_ARG;
+    double cost = 1e9 * seconds / frame_ns(d);
+    if (size == 0) {
+        d->costs.frame = cost;
+        d->measured |= 1;
+        return ET_OK;
+    }
+    for (int i = 0; i < d->costs.n_sizes; i++) {
+        if (d->costs.sizes[i] == size) {
+            d->costs.chunk[i] = cost;
+            d->measured |= 2 << i;
+            return ET_OK;
+        }
+    }
+    return ET_E_ARG;
+}
+
+double et_decode_rate(const et_decode *d)
+{
+    int largest = 1;
+    for (int i = 0; i < d->schedule.n; i++)
+        if (d->schedule.chunks[i] > largest)
+            largest = d->schedule.chunks[i];
+    et_costs costs = d->costs;
+    costs.turns = d->pipe->turns;
+    return et_cost_rate(&costs, largest);
+}
+
     free(d->pcm);
     d->pcm = NULL;
 }
 
-/* Frames that lie before the listener or wait for him. */
-static double buffered_frames(const et_decode *d)
+/* Audio that lies before the listener or waits for him, the next `coming` frames included. What a device or a pipe
+ * has taken ahead of time counts as long as he has not heard it. */
+static double ahead(const et_decode *d, int64_t now, int coming)
 {
-    return (double)et_pipe_buffered(d->pipe) / d->pipe->config.samples_per_frame;
+    const double spf = d->pipe->config.samples_per_frame;
+    double made = (double)d->pushed / spf + coming;
+    if (!d->start_ns)
+        return made;
+    double waits = (double)et_pipe_buffered(d->pipe) / spf + coming;
+    return fmax(waits, made - (double)(now - d->start_ns) / frame_ns(d));
 }
 
-/* Tell playout from when on it will not run dry, and the generator how far it may run ahead for that. */
-static void update_start(et_decode *d, int64_t now)
+/* Frames that the generator is ahead. */
+static int queued_frames(const et_decode *d)
+{
+    return (int)atomic_load_explicit(&d->pipe->pending_frames, memory_order_relaxed);
+}
+
+static et_costs expected_costs(const et_decode *d)
+{
+    et_costs costs = et_costs_times(&d->costs, MARGIN);
+    costs.spread = fmin(d->spread, MOST_SPREAD);
+    costs.turns = d->pipe->turns;
+    return costs;
+}
+
+static double blend(et_decode *d, int bit, double old, double new)
+{
+    bool first = !(d->measured & bit);
+    d->measured |= bit;
+    return first ? new : old + WEIGHT * (new - old);
+}
+
+/* A frame came that took the generator so long; 0: it does not say. */
+static void frame_came(et_decode *d, double ns)
+{
+    double cost = ns / frame_ns(d);
+    d->work += cost;
+    if (cost > 0 && !d->settled)
+        d->costs.frame = blend(d, 1, d->costs.frame, cost);
+}
+
+/* A chunk of n frames was decoded in so long. */
+static void chunk_took(et_decode *d, int n, double ns)
+{
+    double cost = ns / frame_ns(d), work = d->work * n / (d->pending + n);
+    int i = 0;
+    while (d->costs.sizes[i] != n)
+        i++;
+    d->work -= work;
+    if (d->settled)
+        return;
+    bool known = (d->measured & 1) && (d->measured & 2 << i);
+    double expected = d->costs.chunk[i] + (work > 0 ? n * d->costs.frame : 0);
+    if (known && expected > 0)
+        d->spread += SPREAD_WEIGHT * (fabs(cost + work - expected) / expected - d->spread);
+    d->costs.chunk[i] = blend(d, 2 << i, d->costs.chunk[i], cost);
+    /* A guess is no worse than what the other sizes take in proportion. */
+    for (int k = 0; k < d->costs.n_sizes; k++)
+        if (!(d->measured & 2 << k))
+            d->costs.chunk[k] = d->costs.chunk[i] * d->costs.sizes[k] / n;
+}
+
+/* Frames that may still come after those made. An estimate may be too low: as long as there is no end there is more. */
+static int remaining_frames(const et_decode *d)
+{
+    double expected = (double)atomic_load_explicit(&d->pipe->expected_frames, memory_order_relaxed);
+    double out = (double)d->frames_out, left = fmax(LONGER * expected, expected + MORE_FRAMES) - out;
+    return (int)ceil(fmin(fmax(left, fmax((LONGER - 1) * out, MORE_FRAMES)), 1e6));
+}
+
+/* Tell playout from when on it will not run dry, and the generator how far it may run ahead for that. A chunk of
+ * `coming` frames is about to be pushed; 0: time has passed, and less is missing than before. */
+static void update_start(et_decode *d, int64_t now, int coming)
 {
     et_pipe *p = d->pipe;
     if (!et_pipe_live(p, d->generation))
         return;
     const int spf = p->config.samples_per_frame;
-    const double frame_ns = 1e9 * spf / p->config.sample_rate;
     if ((int64_t)et_pipe_buffered(p) > p->config.backpressure / 2)
         d->settled = 1;
-    /* The first frame's own cost is in the prefill, so a rate needs two frames. */
-    if (!d->settled && d->frames_in >= 3) {
-        double measured = (double)(now - d->first_ns) / (double)(d->frames_in - 1) / frame_ns;
-        double weight = (double)(d->frames_in - 1) / RATE_FRAMES;
-        d->rate = d->prior + (weight < 1.0 ? weight : 1.0) * (measured - d->prior);
-    }
-    double min_frames = (double)atomic_load_explicit(&p->min_start, memory_order_relaxed) / spf;
-    double expected = (double)atomic_load_explicit(&p->expected_frames, memory_order_relaxed);
-    double remaining = expected > d->frames_out ? expected - (double)d->frames_out : 0.0;
-    double need = et_start_frames(&d->schedule, d->chunk_index, remaining, d->rate, min_frames) * spf;
+    const et_costs costs = expected_costs(d);
+    /* Once playing, this is for the case that it runs dry: what is in the device is gone then. */
+    double waits = d->start_ns ? (double)et_pipe_buffered(p) / spf + coming : ahead(d, now, coming);
+    et_standing at = {.index = d->chunk_index, .pending = d->pending, .queued = queued_frames(d), .drop = d->drop,
+                      .ahead = waits};
+    double need = fmax(waits + et_start_shortage(&d->schedule, &costs, &at, remaining_frames(d), 1), 0) * spf;
+    double least = (double)atomic_load_explicit(&p->min_start, memory_order_relaxed);
+    if (need < least)
+        need = least;
     /* Never ask for more than the ring can hold beside one chunk: that would wait for ever. */
     double most = (double)p->pcm.capacity - 2.0 * ET_MAX_CHUNK * spf;
     if (most < spf)
@@ -68,6 +184,11 @@ static void update_start(et_decode *d, int64_t now)
     int64_t limit = (int64_t)need + ET_MAX_CHUNK * spf;
     if (limit < p->config.backpressure)
         limit = p->config.backpressure;
+    if (!d->start_ns && need <= waits * spf) {
+        d->start_ns = now;
+        if (!coming)
+            et_wake(p->playout_fd);
+    }
     if (limit > atomic_exchange_explicit(&p->limit, limit, memory_order_acq_rel))
         et_wake(p->generator_fd);
 }
@@ -137,7 +258,8 @@ static int decode(et_decode *d, int n)
     memmove(d->codes, d->codes + (size_t)n * groups, (size_t)d->pending * groups * sizeof *d->codes);
     int skip = d->drop < n ? d->drop : n;
     d->drop -= skip;
-    update_start(d, t1);
+    chunk_took(d, n, (double)(t1 - t0));
+    update_start(d, t1, n - skip);
     if (skip == n) {
         keep(d, n, t0, t1);
         return ET_OK;
@@ -156,7 +278,10 @@ static int decode(et_decode *d, int n)
 static int decode_pending(et_decode *d, int flush)
 {
     while (d->pending > 0 && !d->ran_away) {
-        int want = et_schedule_next(&d->schedule, d->chunk_index, buffered_frames(d), d->rate);
+        et_costs costs = expected_costs(d);
+        et_standing at = {.index = d->chunk_index, .pending = d->pending, .queued = queued_frames(d),
+                          .ahead = ahead(d, et_now_ns(), 0)};
+        int want = et_schedule_next(&d->schedule, &costs, &at);
         if (d->pending < want && !flush)
             return ET_OK;
         if (d->pending >= want)
@@ -186,7 +311,8 @@ static void begin_generation(et_decode *d, uint32_t generation)
     d->first_ns = 0;
     d->frames_in = 0;
     d->frames_out = 0;
-    d->prior = d->rate;
+    d->start_ns = 0;
+    d->work = 0;
     d->settled = 0;
     d->samples_made = 0;
     d->pushed = 0;
@@ -207,7 +333,12 @@ static int handle(et_decode *d, const et_item *item)
         for (int i = 0; i < d->decoder->groups; i++)
             d->codes[d->pending * d->decoder->groups + i] = item->codes[i];
         d->pending++;
-        return decode_pending(d, 0);
+        frame_came(d, 1e3 * item->arg);
+        if ((err = decode_pending(d, 0)))
+            return err;
+        if (!d->start_ns && d->pushed)
+            update_start(d, et_now_ns(), 0);
+        return ET_OK;
     case ET_ITEM_SEG_BEGIN:
         if ((err = decode_pending(d, 1)))
             return err;
@@ -247,6 +378,8 @@ void et_decode_loop(et_decode *d)
         if (err == ET_E_STOPPED)
             return;
         if (err && err != ET_E_STALE)
+        if (queued_frames(d) == 0)
+            et_turn_looked(d->pipe);
             fail(d, err);
     }
 }

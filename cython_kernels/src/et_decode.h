@@ -22,12 +22,18 @@ typedef struct {
     int pending;                /* frames in codes */
     int64_t first_ns;           /* when its first frame came */
     int64_t frames_in;          /* frames that came */
+    int64_t start_ns;           /* when a listener who hears it as it comes can begin; 0: not yet */
     int64_t samples_made;       /* samples that went to playout */
     int64_t pushed;             /* the same with the pauses */
     int64_t frames_out;         /* frames that were decoded */
-    double rate;                /* time per frame / frame duration, as last measured */
-    double prior;               /* rate when the utterance began */
-    int settled;                /* enough is buffered: from now on waiting would be measured, not work */
+    int settled;                /* enough is buffered: from now on each stage has the machine for itself */
+
+    /* What a frame and each chunk cost, as measured lately; they outlive the utterance. */
+    et_costs costs;
+    int measured;               /* bits: 0 the frame, i + 1 size i; what is not measured is a guess */
+    double spread;              /* by how much a chunk's time differs from what was expected, as a share of it */
+    double work;                /* the generator's for the frames in codes */
+
     int32_t codes[ET_MAX_CHUNK * ET_MAX_GROUPS];
     float *pcm;                 /* [ET_MAX_CHUNK * samples_per_frame] */
     et_delay delay;
@@ -36,8 +42,13 @@ typedef struct {
     _Atomic int64_t chunks;
 } et_decode;
 
-/* rate: the prior for the first utterance, 1.0 when nothing is known of the machine. */
+/* rate: time of a frame over its duration, as expected of the first utterance where nothing better is known: neither
+ * the decoder's own warm_ns, nor et_decode_expect, nor what the frames themselves say. */
 int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate);
+/* What was measured before: seconds of a frame (size 0) or of a chunk of one of the decoder's sizes. */
+int et_decode_expect(et_decode *d, int size, double seconds);
+/* Time of a frame over its duration in the long run, as last measured. */
+double et_decode_rate(const et_decode *d);
 void et_decode_free(et_decode *d);
 /* Runs until et_pipe_stop. */
 void et_decode_loop(et_decode *d);

@@ -54,6 +54,7 @@ int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_pred
     g->pipe = pipe;
     g->talker = talker;
     g->predictor = predictor;
+    g->step_ns = talker->warm_ns;
     memcpy(g->tables, tables, (size_t)groups * sizeof *tables);
     g->row = calloc((size_t)talker->hidden, sizeof *g->row);
     g->part = calloc((size_t)talker->hidden, sizeof *g->part);
@@ -219,7 +220,7 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
         et_constraint c = {.banned = seg->banned, .eos = seg->eos,
                            .ban_eos = seg->end_frames || r->frames < seg->min_frames};
         t0 = step.t_ns = et_now_ns();
-        int64_t sampled = r->sample_ns;
+        int64_t sampled = r->sample_ns, predicted = r->predictor_ns;
         int c0 = et_sampler_draw(&g->c0, g->talker->logits(g->talker), g->talker->vocab, &seg->c0, &c);
         et_sampler_accept(&g->c0, c0);
         r->sample_ns += et_now_ns() - t0;
@@ -236,13 +237,17 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
             return ET_OK;
         }
         item.kind = ET_ITEM_FRAME;
-        item.arg = 0;
         item.codes[0] = (int16_t)c0;
         if ((err = predict_frame(g, seg, item.codes, r, &step)))
             return err;
+        /* The step of the first frame was part of the prefill: it counts like the last one before. */
+        int64_t work = g->step_ns + r->predictor_ns - predicted + r->sample_ns - sampled;
+        item.arg = g->step_ns ? (int32_t)(work / 1000 < INT32_MAX ? work / 1000 + 1 : INT32_MAX) : 0;
         t0 = et_now_ns();
+        et_turn_ask(g->pipe);
         if ((err = et_pipe_push_item(g->pipe, &item)))
             return err;
+        et_turn_offer(g->pipe);
         int64_t t1 = et_now_ns();
         r->wait_ns += t1 - t0;
         step.part_ns[ET_STEP_WAIT] = t1 - t0;
@@ -276,7 +281,7 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
         }
         if (err)
             return err;
-        step.part_ns[ET_STEP_TALKER] = et_now_ns() - t1;
+        step.part_ns[ET_STEP_TALKER] = g->step_ns = et_now_ns() - t1;
         step.part_ns[ET_STEP_SAMPLE] = r->sample_ns - sampled;
         r->talker_ns += step.part_ns[ET_STEP_TALKER];
         r->steps++;

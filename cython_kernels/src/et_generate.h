@@ -31,6 +31,7 @@ typedef struct {
     et_delay delay;
     float *prefix;                  /* [n_prefix][hidden] rows that the talker holds at its first positions */
     int n_prefix;
+    int64_t step_ns;                /* the talker's last step of one row */
 } et_generator;
 
 int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_predictor *predictor,

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 enum { GENERATOR_STEPS = 4096, DECODER_STEPS = 2048, EVENT_CAPACITY = 256, BLOCK_CAPACITY = 4096, WAIT_MS = 200 };
+/* The longest wait for the decoder to look at a frame. */
+enum { OFFER_NS = 2000000 };
 
 int64_t et_now_ns(void)
 {
@@ -63,7 +65,12 @@ static int init(et_pipe *p, const et_pipe_config *config)
             return ET_E_MEMORY;
         }
     pthread_mutex_init(&p->turn_mutex, NULL);
-    pthread_cond_init(&p->turn_cond, NULL);
+    /* Its waits are bounded by a clock that nobody sets. */
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->turn_cond, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     atomic_store(&p->start_samples, 1);
     atomic_store(&p->min_start, 1);
     atomic_store(&p->limit, config->backpressure);
@@ -433,3 +440,39 @@ void et_turn_give(et_pipe *p)
     pthread_cond_signal(&p->turn_cond);
     pthread_mutex_unlock(&p->turn_mutex);
 }
+void et_turn_ask(et_pipe *p)
+{
+    if (!p->turns)
+        return;
+    pthread_mutex_lock(&p->turn_mutex);
+    p->looked = false;
+    pthread_mutex_unlock(&p->turn_mutex);
+}
+
+void et_turn_offer(et_pipe *p)
+{
+    if (!p->turns)
+        return;
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_nsec += OFFER_NS;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&p->turn_mutex);
+    while (!p->decoding && !p->looked)
+        if (pthread_cond_timedwait(&p->turn_cond, &p->turn_mutex, &end))
+            break;
+    pthread_mutex_unlock(&p->turn_mutex);
+}
+
+void et_turn_looked(et_pipe *p)
+{
+    if (!p->turns)
+        return;
+    pthread_mutex_lock(&p->turn_mutex);
+    p->looked = true;
+    pthread_cond_broadcast(&p->turn_cond);
+    pthread_mutex_unlock(&p->turn_mutex);
+}
+
+    pthread_cond_broadcast(&p->turn_cond);

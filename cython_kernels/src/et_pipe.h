@@ -17,7 +17,7 @@
 /* --- generator -> decoder --------------------------------------------------------------------------- */
 
 enum et_item_kind {
-    ET_ITEM_FRAME = 1,     /* codes */
+    ET_ITEM_FRAME = 1,     /* codes; arg: microseconds of work they took, without waiting; 0: not known */
     ET_ITEM_SEG_BEGIN,     /* decoder state back to the start of a stream; arg: frames to decode and drop */
     ET_ITEM_SEG_END,       /* decode what is pending */
     ET_ITEM_PAUSE,         /* arg: samples of silence */
@@ -114,6 +114,7 @@ typedef struct et_pipe {
     pthread_cond_t turn_cond;
     bool generating;              /* the generator computes */
     bool decoding;                /* the decoder computes, or waits to; it comes first */
+    bool looked;                  /* the decoder has looked at every frame, and needs more of them */
 
     et_ring items, blocks, pcm;
     et_ring decoder_events, playout_events;
@@ -213,3 +214,9 @@ void et_turn_give(et_pipe *p);
 void et_pipe_keep_step(et_pipe *p, et_ring *ring, const et_step *step);
 
 #endif
+/* Generator: before and after pushing a frame. Lets the decoder look at it before the next step begins: a chunk that it
+ * completes would else wait for all of that step. Waits for some milliseconds at most. */
+void et_turn_ask(et_pipe *p);
+void et_turn_offer(et_pipe *p);
+/* Decoder: everything that came was looked at. */
+void et_turn_looked(et_pipe *p);

@@ -11,6 +11,7 @@ struct et_talker {
     int hidden;       /* floats of a row and of the hidden state */
     int vocab;        /* logits */
     int max_context;  /* positions that fit */
+    int64_t warm_ns;  /* what a step of one row took when it was tried; 0: not known */
 
     /* Forget every position. */
     int (*reset)(et_talker *t);

@@ -102,7 +102,7 @@ class BundleParts:
             self._bundle.files["decoder.tflite"],
             groups=manifest.code_groups,
             samples_per_frame=manifest.samples_per_frame,
-            chunks=manifest.decoder.chunks,
+            chunks=self._sizes(),
             threads=self._threads("threads_decoder"),
             entries=manifest.predictor.vocab,
             cache_path=cache / "decoder" if cache is not None else None,
@@ -145,6 +145,12 @@ class BundleParts:
         """Unmap the embedding tables."""
         self._tables = []
         self._embeddings.close()
+
+    def _sizes(self) -> tuple[int, ...]:
+        """The decoder's chunk sizes that the schedule can use; each one that is loaded takes work space."""
+        sizes = self._bundle.manifest.decoder.chunks
+        most = max(self._config.engine.chunks or self._bundle.manifest.schedule_chunks)
+        return tuple(size for size in sizes if size <= most or size == sizes[0])
 
     def _threads(self, name: str) -> int:
         """Threads of a stage: what is configured, or suits this machine."""

@@ -89,7 +89,7 @@ class Engine:
         self._load = load
         self._plan = plan
         self._planned = config
-        self._rate = 1.0
+        self._rate, self._costs = 1.0, dict[int, float]()
         # Why nothing is accepted any more; a loading thread and stop() agree on who closes the parts.
         self._failure = ""
         self._loading = False
@@ -189,6 +189,7 @@ class Engine:
         config = plan.applied(self._config)
         if known := calibrate.known(load_profile(), self._config, cache_folder()):
             config, self._rate = known.best.split.applied(config), known.best.rate
+            self._costs = known.best.costs()
         elif weight_bytes(self._config.model.path) < LIGHT_BYTES:
             config = single_threads(config, self._config)
         self._planned = config
@@ -212,7 +213,7 @@ class Engine:
             sink = self._given_sink
             if sink is None:
                 sink = open_sink(self._config.audio, parts.info.sample_rate)
-            pipeline = Pipeline(self._planned, parts, sink, self._generated, self._rate)
+            pipeline = Pipeline(self._planned, parts, sink, self._generated, self._rate, self._costs)
             pipeline.stall_seconds = plan.stall_seconds
             pipeline.start()
             started = True

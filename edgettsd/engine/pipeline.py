@@ -65,13 +65,17 @@ class Pipeline:
         sink: SinkHandle,
         on_generated: OnGenerated,
         rate: float = 1.0,
+        costs: Mapping[int, float] | None = None,
     ) -> None:
-        """`rate`: time of a frame over its duration, as expected of the first utterance."""
+        """What to expect of the first utterance: `rate`, the time of a frame over its duration.
+
+        Better, `costs`: the seconds of a frame (0) and of a chunk of each size.
+        """
         info = parts.info
         self._config = config
         self._parts = parts
         self._on_generated = on_generated
-        self._rate = rate
+        self._rate, self._costs = rate, costs
         self._inbox: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._generating = False
         self._beats: dict[str, tuple[int, float]] = {}
@@ -221,6 +225,7 @@ class Pipeline:
             quiet_frames=round(engine.runaway_quiet_seconds / info.frame_seconds),
             quiet_db=engine.runaway_quiet_db,
             rate=self._rate,
+            expect=self._costs,
         )
         ready.set_result(None)
         self._decode.run()

@@ -19,6 +19,10 @@ SECONDS_IDEOGRAPH = 0.23
 SECONDS_DIGIT = 0.32
 SECONDS_EDGE = 0.3
 
+# A piece is expected to be no longer than this, 20 s: with the prompt and speech half as slow again it fits into the
+# default `[engine] context`.
+MOST_FRAMES = 250
+
 # Most frames, by kind of character, and for the silence around them.
 CAP_LETTER = 5
 CAP_IDEOGRAPH = 16
@@ -43,7 +47,18 @@ def sentences(text: str, frame_seconds: float) -> Iterator[Sentence]:
         return
     for part in split_sentences(clean):
         if speakable(part):
-            yield measure(part, frame_seconds)
+            yield from _pieces(measure(part, frame_seconds), frame_seconds)
+
+
+def _pieces(sentence: Sentence, frame_seconds: float) -> Iterator[Sentence]:
+    """A sentence, cut where it takes longer than MOST_FRAMES."""
+    if sentence.expected_frames <= MOST_FRAMES or len(sentence.text) < 2:
+        yield sentence
+        return
+    # Halves at least, so that this ends.
+    share = min(0.5, 0.9 * MOST_FRAMES / sentence.expected_frames)
+    for part in split_sentences(sentence.text, max(1, int(len(sentence.text) * share))):
+        yield from _pieces(measure(part, frame_seconds), frame_seconds)
 
 
 def measure(text: str, frame_seconds: float) -> Sentence:

@@ -70,6 +70,16 @@ class Measured:
     rate: float
     stages: dict[str, float] = field(default_factory=dict)
 
+    def costs(self) -> dict[int, float]:
+        """Seconds of a frame of the generator (0) and of a chunk of each size that was measured."""
+        chunks = {
+            int(name.removeprefix("decoder_")): ms / 1000
+            for name, ms in self.stages.items()
+            if name.startswith("decoder_") and ms > 0
+        }
+        frame = (self.stages.get("talker", 0.0) + self.stages.get("predictor", 0.0)) / 1000
+        return chunks | ({0: frame} if frame > 0 else {})
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:

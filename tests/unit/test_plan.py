@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgettsd.engine.plan import measure, sentences
+from edgettsd.engine.plan import MOST_FRAMES, measure, sentences
 
 FRAME = 0.08
 
@@ -43,3 +43,20 @@ def test_twelve_frames_a_word_stay_below_the_bound(text: str) -> None:
 def test_the_bound_is_time_not_frames() -> None:
     fast, slow = measure("Hello there.", 0.04), measure("Hello there.", 0.08)
     assert fast.max_frames == pytest.approx(2 * slow.max_frames, abs=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "我们明天上午在图书馆门口见面然后一起去吃饭" * 14,
+        "ninety nine bottles stand on the wall and nobody knows why " * 5,
+        "4815162342 " * 27,
+    ],
+)
+def test_no_piece_needs_more_than_the_models_memory_holds(text: str) -> None:
+    pieces = list(sentences(text, FRAME))
+    assert len(pieces) >= 1
+    assert max(piece.expected_frames for piece in pieces) <= MOST_FRAMES
+    # Nothing is lost where a piece is cut once more.
+    kept = "".join("".join(piece.text.split()) for piece in pieces)
+    assert kept == "".join(text.split())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -228,7 +228,7 @@ def manifest_of(
         "voices": _voices(path, talker, rows),
         "supports_instruct": instruct,
         "sampling": _sampling(checkpoint.generation, talker["vocab_size"]),
-        "schedule": {"kind": "ramp", "chunks": _ramp(decoder["chunks"])},
+        "schedule": {"kind": "adaptive", "chunks": decoder["chunks"]},
         "layout": "streaming",
     }
 
@@ -248,20 +248,3 @@ def license_of(folder: Path) -> str:
         if key.strip() == "license":
             return value.strip().strip("\"'")
     return ""
-
-
-def _ramp(sizes: Sequence[int]) -> list[int]:
-    """Chunks that begin with single frames and grow as fast as needs no pre-buffer up to 0.7 of real time.
-
-    After b frames a chunk of n leaves no gap when 1.1 x 0.7 (b + n) <= b + 1; the 1.1 is the start
-    policy's margin.
-    """
-    rate, most = 1.1 * 0.7, 16
-    chunks, before = [], 0
-    for size, larger in zip(sizes, [*sizes[1:], None], strict=True):
-        chunks.append(size)
-        before += size
-        while larger is not None and len(chunks) < most - 1 and rate * (before + larger) > before + 1:
-            chunks.append(size)
-            before += size
-    return chunks
