@@ -41,9 +41,6 @@ int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_sc
     return d->pcm ? ET_OK : ET_E_MEMORY;
 }
 
-void et_decode_free(et_decode *d)
-{
-    et_delay_close(&d->delay);
 static double frame_ns(const et_decode *d)
 {
     return 1e9 * d->pipe->config.samples_per_frame / d->pipe->config.sample_rate;
@@ -80,6 +77,9 @@ double et_decode_rate(const et_decode *d)
     return et_cost_rate(&costs, largest);
 }
 
+void et_decode_free(et_decode *d)
+{
+    et_delay_close(&d->delay);
     free(d->pcm);
     d->pcm = NULL;
 }
@@ -181,14 +181,14 @@ static void update_start(et_decode *d, int64_t now, int coming)
     if (need > most)
         need = most;
     atomic_store_explicit(&p->start_samples, (int64_t)need, memory_order_release);
-    int64_t limit = (int64_t)need + ET_MAX_CHUNK * spf;
-    if (limit < p->config.backpressure)
-        limit = p->config.backpressure;
     if (!d->start_ns && need <= waits * spf) {
         d->start_ns = now;
         if (!coming)
             et_wake(p->playout_fd);
     }
+    int64_t limit = (int64_t)need + ET_MAX_CHUNK * spf;
+    if (limit < p->config.backpressure)
+        limit = p->config.backpressure;
     if (limit > atomic_exchange_explicit(&p->limit, limit, memory_order_acq_rel))
         et_wake(p->generator_fd);
 }
@@ -365,6 +365,8 @@ void et_decode_loop(et_decode *d)
     et_item item;
     for (;;) {
         atomic_fetch_add_explicit(&d->pipe->decoder_beat, 1, memory_order_relaxed);
+        if (queued_frames(d) == 0)
+            et_turn_looked(d->pipe);
         int got = et_pipe_pop_item(d->pipe, &item, 500);
         if (got == ET_E_STOPPED)
             return;
@@ -378,8 +380,6 @@ void et_decode_loop(et_decode *d)
         if (err == ET_E_STOPPED)
             return;
         if (err && err != ET_E_STALE)
-        if (queued_frames(d) == 0)
-            et_turn_looked(d->pipe);
             fail(d, err);
     }
 }

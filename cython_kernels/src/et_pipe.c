@@ -420,26 +420,6 @@ void et_turn_leave(et_pipe *p)
     pthread_mutex_unlock(&p->turn_mutex);
 }
 
-void et_turn_take(et_pipe *p)
-{
-    if (!p->turns)
-        return;
-    pthread_mutex_lock(&p->turn_mutex);
-    p->decoding = true;
-    while (p->generating)
-        pthread_cond_wait(&p->turn_cond, &p->turn_mutex);
-    pthread_mutex_unlock(&p->turn_mutex);
-}
-
-void et_turn_give(et_pipe *p)
-{
-    if (!p->turns)
-        return;
-    pthread_mutex_lock(&p->turn_mutex);
-    p->decoding = false;
-    pthread_cond_signal(&p->turn_cond);
-    pthread_mutex_unlock(&p->turn_mutex);
-}
 void et_turn_ask(et_pipe *p)
 {
     if (!p->turns)
@@ -475,4 +455,24 @@ void et_turn_looked(et_pipe *p)
     pthread_mutex_unlock(&p->turn_mutex);
 }
 
+void et_turn_take(et_pipe *p)
+{
+    if (!p->turns)
+        return;
+    pthread_mutex_lock(&p->turn_mutex);
+    p->decoding = true;
     pthread_cond_broadcast(&p->turn_cond);
+    while (p->generating)
+        pthread_cond_wait(&p->turn_cond, &p->turn_mutex);
+    pthread_mutex_unlock(&p->turn_mutex);
+}
+
+void et_turn_give(et_pipe *p)
+{
+    if (!p->turns)
+        return;
+    pthread_mutex_lock(&p->turn_mutex);
+    p->decoding = false;
+    pthread_cond_signal(&p->turn_cond);
+    pthread_mutex_unlock(&p->turn_mutex);
+}

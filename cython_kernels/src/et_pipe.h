@@ -207,6 +207,12 @@ static inline bool et_pipe_tracing(const et_pipe *p)
 /* Generator: around each step. Waits while the decoder computes; nanoseconds waited. */
 int64_t et_turn_enter(et_pipe *p);
 void et_turn_leave(et_pipe *p);
+/* Generator: before and after pushing a frame. Lets the decoder look at it before the next step begins: a chunk that it
+ * completes would else wait for all of that step. Waits for some milliseconds at most. */
+void et_turn_ask(et_pipe *p);
+void et_turn_offer(et_pipe *p);
+/* Decoder: everything that came was looked at. */
+void et_turn_looked(et_pipe *p);
 /* Decoder: around each chunk. Waits for the end of the generator's step. */
 void et_turn_take(et_pipe *p);
 void et_turn_give(et_pipe *p);
@@ -214,9 +220,3 @@ void et_turn_give(et_pipe *p);
 void et_pipe_keep_step(et_pipe *p, et_ring *ring, const et_step *step);
 
 #endif
-/* Generator: before and after pushing a frame. Lets the decoder look at it before the next step begins: a chunk that it
- * completes would else wait for all of that step. Waits for some milliseconds at most. */
-void et_turn_ask(et_pipe *p);
-void et_turn_offer(et_pipe *p);
-/* Decoder: everything that came was looked at. */
-void et_turn_looked(et_pipe *p);
