@@ -41,7 +41,14 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def make_checkpoint(
-    out: Path, size: str, task: str, seed: int, eos_logit: float = DEFAULT_EOS_LOGIT, quiet: bool = True
+    out: Path,
+    size: str,
+    task: str,
+    seed: int,
+    eos_logit: float = DEFAULT_EOS_LOGIT,
+    quiet: bool = True,
+    *,
+    large_activations: bool = False,
 ) -> None:
     """Write a checkpoint to `out`, a folder that must not exist yet; nothing is left of a failed attempt.
 
@@ -53,18 +60,20 @@ def make_checkpoint(
         raise ValueError(f"task {task!r}: allowed are {', '.join(sizes.TASKS)}")
     out.mkdir(parents=True)
     try:
-        _fill(out, size, task, seed, eos_logit, quiet)
+        _fill(out, size, task, seed, eos_logit, quiet, large_activations)
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         raise
 
 
-def _fill(out: Path, size: str, task: str, seed: int, eos_logit: float, quiet: bool) -> None:
+def _fill(
+    out: Path, size: str, task: str, seed: int, eos_logit: float, quiet: bool, large_activations: bool
+) -> None:
     config = sizes.model_config(size, task)
     speech_config = sizes.speech_tokenizer_config(size)
     speech = out / "speech_tokenizer"
     speech.mkdir()
-    weights = Weights(seed, config, speech_config, eos_logit)
+    weights = Weights(seed, config, speech_config, eos_logit, large_activations)
 
     def produce(entry: Entry) -> Iterator[Floats]:
         return weights.blocks(entry.name, entry.shape)
@@ -107,6 +116,12 @@ def _parser() -> argparse.ArgumentParser:
         help="mean of the end-of-speech logit, other logits being 0 +- 2.5; greedy decoding ends by itself "
         "from about 9, sampled utterances get longer as it gets lower (default: %(default)s)",
     )
+    parser.add_argument(
+        "--large-activations",
+        action="store_true",
+        help="drive the feed-forward layers beyond float16's range, as official checkpoints do; "
+        "what the model says stays the same",
+    )
     return parser
 
 
@@ -116,7 +131,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.seed < 0:
         die(f"--seed {options.seed}: must not be negative", code=EXIT_USAGE)
     try:
-        make_checkpoint(options.out, options.size, options.task, options.seed, options.eos_logit, quiet=False)
+        make_checkpoint(
+            options.out,
+            options.size,
+            options.task,
+            options.seed,
+            options.eos_logit,
+            quiet=False,
+            large_activations=options.large_activations,
+        )
     except FileExistsError:
         die(f"{options.out} exists", "name a folder that does not exist, or remove this one", EXIT_USAGE)
     except OSError as error:

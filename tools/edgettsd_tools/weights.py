@@ -79,11 +79,17 @@ _WIDE_GAINS = (
 )
 
 
+# The channel of the feed-forward layers that large_activations makes large.
+LARGE_CHANNEL = 1
+
+
 class Weights:
     """The values of every tensor of a checkpoint, as float32 blocks in C order.
 
     `config` is config.json, `speech` is speech_tokenizer/config.json, `eos_logit` the mean of the
-    end-of-speech logit (other logits: mean 0, standard deviation 2.5).
+    end-of-speech logit (other logits: mean 0, standard deviation 2.5). `large_activations`: the input of
+    every ffn_down of the language models reaches 1e5 and more in one channel, as in the official checkpoints,
+    with powers of two that cancel out, so that the models say exactly the same.
     """
 
     def __init__(
@@ -92,8 +98,10 @@ class Weights:
         config: Mapping[str, Any],
         speech: Mapping[str, Any],
         eos_logit: float = DEFAULT_EOS_LOGIT,
+        large_activations: bool = False,
     ) -> None:
         self._seed = seed
+        self._large = large_activations
         self._talker = config["talker_config"]
         self._last = f"decoder.decoder.{len(speech['decoder_config']['upsample_rates']) + 2}.conv.weight"
         self._wide = speech["decoder_config"]["decoder_dim"] >= _WIDE_DECODER
@@ -109,7 +117,22 @@ class Weights:
             count = min(step, rows - start)
             block = deviates(count * width).reshape(count, *shape[1:])
             block = self._shape(name, shape, kind, value, block, start)
-            yield self._special(name, block, start)
+            yield self._enlarge(name, self._special(name, block, start), start)
+
+    def _enlarge(self, name: str, block: Floats, start: int) -> Floats:
+        match = re.fullmatch(r"talker\..*layers\.\d+\.(post_attention_layernorm|mlp\.\w+)\.weight", name)
+        if not self._large or not match:
+            return block
+        part, norm, up = match.group(1), np.float32(2**5), np.float32(2**14)
+        if part == "post_attention_layernorm":
+            return np.asarray(block * norm)
+        if part == "mlp.down_proj":
+            block[:, LARGE_CHANNEL] /= norm * up
+            return block
+        block = np.asarray(block / norm)
+        if part == "mlp.up_proj" and start <= LARGE_CHANNEL < start + len(block):
+            block[LARGE_CHANNEL - start] *= norm * up
+        return block
 
     def _rule(self, name: str) -> tuple[str, float]:
         for pattern, kind, value in _COMPILED:
