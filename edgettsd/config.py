@@ -54,7 +54,11 @@ class BusConfig:
 class ModelConfig:
     """Which model speaks."""
 
-    path: str = _key("/var/lib/edgettsd/models/default", "Folder of the model bundle (with manifest.json).")
+    path: str = _key(
+        "",
+        "Folder of the model bundle (with manifest.json); empty: /var/lib/edgettsd/models/default where there is "
+        "one, else the voice that comes with edgettsd.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from edgettsd.hw.background import EXIT_LOADED, calibrate_when_idle
 from edgettsd.hw.cache import cache_folder
 from edgettsd.hw.rearrange import Speeds, rearrange
 from edgettsd.hw.threads import name_thread, pin_thread
+from edgettsd.models import default
 from edgettsd.notify import Notifier
 
 log = logging.getLogger("edgettsd")
@@ -85,14 +86,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0 stopped, 1 failed, 2 usage or configuration, 3 model, "
         "4 another edgettsd runs, 5 message bus, 6 others use the CPUs (--calibrate).",
     )
-    parser.add_argument("--version", action="version", version=f"edgettsd {__version__}")
+    parser.add_argument("--version", action="version", version=_version())
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help=f"configuration file (default {config_file.DEFAULT_PATH})"
     )
     bus = parser.add_mutually_exclusive_group()
     bus.add_argument("--session", action="store_true", help="use the session bus")
     bus.add_argument("--bus-address", metavar="ADDRESS", help="use the bus at this address")
-    parser.add_argument("--model", metavar="DIR", help="folder of the model bundle")
+    parser.add_argument("--model", metavar="DIR", help="folder of the model bundle; default: the built-in voice")
     parser.add_argument("--sink", metavar="SINK", help="where speech is played: alsa, file or fake")
     parser.add_argument("--device", metavar="PCM", help="ALSA device, or the file of --sink file")
     parser.add_argument(
@@ -110,6 +111,12 @@ def _parser() -> argparse.ArgumentParser:
         "scripted[:KEY=VALUE,...]: the real engine without a model (see edgettsd.engine.scripted)",
     )
     return parser
+
+
+def _version() -> str:
+    """What --version tells: the version, and the voice inside."""
+    voice = default.built_in_name()
+    return f"edgettsd {__version__}" + (f" (built-in voice {voice})" if voice else "")
 
 
 def _engine_kind(text: str) -> tuple[str, float | str]:
@@ -133,7 +140,7 @@ def _engine_kind(text: str) -> tuple[str, float | str]:
 
 
 def _configuration(options: argparse.Namespace) -> Config:
-    """The configuration file with the command line over it."""
+    """The configuration file with the command line over it, and the model that speaks."""
     given = {
         "bus": {
             "bus": "session" if options.session else None,
@@ -147,7 +154,7 @@ def _configuration(options: argparse.Namespace) -> Config:
         section: {key: value for key, value in keys.items() if value is not None}
         for section, keys in given.items()
     }
-    return config_file.load(options.config).updated(tables, "command line")
+    return default.with_model(config_file.load(options.config).updated(tables, "command line"))
 
 
 def _machine(config: Config) -> tuple[Profile, Plan]:
@@ -188,6 +195,7 @@ def _make_engine(config: Config, kind: tuple[str, float | str], plan: Plan) -> E
         return scripted.make(config, str(kind[1]), plan)
     from edgettsd.engine import Engine as RealEngine
 
+    log.info("model folder: %s", default.origin(config))
     return RealEngine(config, plan=plan)
 
 

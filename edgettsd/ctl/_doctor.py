@@ -19,6 +19,7 @@ from edgettsd.ctl import _sound
 from edgettsd.ctl._client import connect
 from edgettsd.ctl._exit import CtlError, Exit
 from edgettsd.errors import ModelInvalidError
+from edgettsd.models import default
 
 GROUPS = ("audio", "edgettsd")
 
@@ -153,12 +154,13 @@ def check_model(config: Config) -> Finding:
     """Whether the bundle is there and whole, as far as names and sizes tell."""
     from edgettsd.models.store import open_bundle
 
+    config = default.with_model(config)
     try:
         bundle = open_bundle(config.model.path)
     except ModelInvalidError as error:
         hint = "[model] path in the configuration names a folder made by tools/convert"
         return Finding(FAIL, "model", str(error), hint)
-    return Finding(OK, "model", f"{bundle.manifest.name} in {config.model.path}")
+    return Finding(OK, "model", f"{bundle.manifest.name} in {default.origin(config)}")
 
 
 def check_sound(config: Config, machine: Machine, properties: dict[str, Any] | None) -> Iterator[Finding]:

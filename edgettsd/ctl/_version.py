@@ -9,6 +9,7 @@ from typing import Any
 
 from edgettsd import __version__
 from edgettsd.ctl._exit import Exit
+from edgettsd.models import default
 
 LIBRARIES = ("dbus-fast", "numpy", "llama-cpp-python", "ai-edge-litert")
 
@@ -25,7 +26,8 @@ async def run(options: argparse.Namespace) -> int:
     """Print the version of this program, which is installed together with the daemon."""
     print(f"edgettsctl {__version__}")
     if options.verbose:
-        for name, value in {**build(), **libraries()}.items():
+        voice = default.built_in_name() or "none"
+        for name, value in {**build(), **libraries(), "built-in voice": voice}.items():
             print(f"{name + ':':18} {value}")
     return Exit.OK
 

@@ -14,6 +14,7 @@ import pytest
 from integration.harness import SECONDS, Client, PrivateBus, System, environment, until
 
 from edgettsd import __version__
+from edgettsd.models import default
 
 DBUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
 
@@ -176,7 +177,8 @@ def test_logging_to_the_journal_has_severities(bus, folder):
 def test_version():
     command = [sys.executable, "-m", "edgettsd", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
-    assert done.stdout == f"edgettsd {__version__}\n"
+    voice = f" (built-in voice {default.built_in_name()})" if default.has_built_in() else ""
+    assert done.stdout == f"edgettsd {__version__}{voice}\n"
 
 
 def test_the_bus_activates_the_daemon(bus, folder):
