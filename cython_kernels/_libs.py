@@ -16,6 +16,13 @@ from pathlib import Path
 LLAMA_LIBS = ("libggml-base.so.0", "libggml-cpu.so.0", "libggml.so.0", "libllama.so.0")
 LITERT_LIBS = ("libLiteRt.so",)
 GPU_LIB = "libLiteRtWebGpuAccelerator.so"
+# What libLiteRt looks for, each by its name only.
+GPU_LIBS = (
+    "libLiteRtGpuAccelerator.so",
+    "libLiteRtOpenClAccelerator.so",
+    "libLiteRtVulkanAccelerator.so",
+    GPU_LIB,
+)
 
 
 def _package_dir(package: str) -> Path | None:
@@ -58,10 +65,16 @@ def preload() -> dict[str, str]:
     return loaded
 
 
-def preload_gpu() -> None:
-    """Map LiteRT's GPU accelerator, which LiteRT itself looks for by name only.
+def preload_gpu(library: str = "") -> None:
+    """Map LiteRT's GPU accelerator, which LiteRT itself looks for by name only; `library` names another file.
 
-    Raises OSError when it is not installed or does not load. Needs a Vulkan driver to be of use.
+    Raises OSError when it is not installed or does not load, ValueError for a file name that LiteRT does not
+    look for. LiteRT's own needs a Vulkan driver to be of use.
     """
+    if library:
+        if Path(library).name not in GPU_LIBS:
+            raise ValueError(f"{library}: LiteRT knows accelerators by the names {', '.join(GPU_LIBS)}")
+        ctypes.CDLL(library, mode=ctypes.RTLD_LOCAL)
+        return
     base = None if _built_for_system() else _package_dir("ai_edge_litert")
     ctypes.CDLL(GPU_LIB if base is None else str(base / GPU_LIB), mode=ctypes.RTLD_LOCAL)

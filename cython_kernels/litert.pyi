@@ -23,6 +23,7 @@ class LiteRtDecoder(DecoderHandle):
     driver's
     precision) and the states stay in its memory; ValueError when there is no such GPU or an operator is not
     supported, OSError when the accelerator is not installed. `threads` and `cache_path` are then not used.
+    `library` is the path of another accelerator for LiteRT, such as a board's OpenCL one.
 
     Raises FileNotFoundError, ValueError (an argument out of range; a file that is damaged or has other
     signatures, names, types or shapes, named in the message) and MemoryError.
@@ -47,6 +48,7 @@ class LiteRtDecoder(DecoderHandle):
         cache_path: str | PathLike[str] | None = None,
         digest: str | None = None,
         accelerator: str = "cpu",
+        library: str = "",
     ) -> None: ...
     @property
     def info(self) -> Mapping[str, Any]:

@@ -54,7 +54,7 @@ cdef class LiteRtDecoder(DecoderHandle):
     cdef object _lock
 
     def __init__(self, path, *, int groups=16, int samples_per_frame=1920, chunks=(1, 4, 8), int threads=2,
-                 int entries=2048, cache_path=None, digest=None, accelerator="cpu"):
+                 int entries=2048, cache_path=None, digest=None, accelerator="cpu", library=""):
         if self.decoder != NULL:
             raise RuntimeError("a LiteRtDecoder is initialised once")
         if not os.path.isfile(path):
@@ -63,7 +63,7 @@ cdef class LiteRtDecoder(DecoderHandle):
             raise ValueError(f"accelerator is {accelerator!r}, allowed are cpu and gpu")
         self.accelerator = accelerator
         if accelerator == "gpu":
-            _libs.preload_gpu()
+            _libs.preload_gpu(os.fspath(library))
         self.sizes = tuple(int(n) for n in chunks)
         self.groups, self.samples_per_frame, self.entries = groups, samples_per_frame, entries
         self.threads = threads

@@ -127,6 +127,11 @@ class EngineConfig:
         "What runs the audio decoder; gpu and auto fall back to the CPU with a logged reason.",
         choices=("cpu", "gpu", "auto"),
     )
+    decoder_library: str = _key(
+        "",
+        "GPU accelerator for LiteRT by its path, such as a board's libLiteRtOpenClAccelerator.so; empty: "
+        "LiteRT's own (WebGPU over Vulkan).",
+    )
     cpus_generator: tuple[int, ...] = _key(
         (), 'CPUs of the language model, such as "0-1,3"; empty: any.', cpus=True
     )

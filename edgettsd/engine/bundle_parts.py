@@ -107,6 +107,7 @@ class BundleParts:
             entries=manifest.predictor.vocab,
             cache_path=cache / "decoder" if cache is not None else None,
             digest=digest,
+            library=self._config.engine.decoder_library,
         )
         log.debug("decoder: %s", dict(decoder.info))
         return decoder

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import model_files
 import numpy as np
 import pytest
 
+from cython_kernels import _libs
 from cython_kernels.litert import LiteRtDecoder
 from edgettsd import config
 from edgettsd.engine.accelerator import open_decoder
@@ -134,6 +136,72 @@ def test_without_a_gpu_the_cpu_decodes_and_says_why(
     assert decoder.decode(np.zeros((1, settings(bundle)["groups"]), np.int32)).size
 
 
+LIBRARY = """
+import json, sys
+import numpy as np
+from cython_kernels.litert import LiteRtDecoder
+decoder = LiteRtDecoder(sys.argv[1], accelerator="gpu", library=sys.argv[3], **json.loads(sys.argv[2]))
+decoder.decode(np.zeros((1, decoder.groups), np.int32))
+mapped = {line.split()[-1] for line in open("/proc/self/maps") if "Accelerator" in line}
+print(json.dumps([decoder.info["accelerator"], sorted(mapped)]))
+"""
+
+
+def test_an_accelerator_is_taken_by_its_path(swiftshader: Path, tmp_path: Path) -> None:
+    """A board's own library, here LiteRT's at another place: it and no other one is loaded and used."""
+    import ai_edge_litert
+
+    bundle = model_files.bundle()
+    library = tmp_path / _libs.GPU_LIB
+    shutil.copy(Path(ai_edge_litert.__file__).parent / _libs.GPU_LIB, library)
+    driver = str(swiftshader / "vk_swiftshader_icd.json")
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "LD_LIBRARY_PATH": str(swiftshader),
+        "VK_ICD_FILENAMES": driver,
+        "VK_DRIVER_FILES": driver,
+    }
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            LIBRARY,
+            str(bundle / "decoder.tflite"),
+            json.dumps(settings(bundle)),
+            str(library),
+        ],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == ["gpu", [str(library)]]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("libMali.so", "libMali.so: LiteRT knows accelerators by the names libLiteRtGpuAccelerator.so"),
+        ("none/libLiteRtOpenClAccelerator.so", "libLiteRtOpenClAccelerator.so"),
+        ("libLiteRtOpenClAccelerator.so", "libLiteRtOpenClAccelerator.so"),
+    ],
+)
+def test_a_library_that_cannot_be_used_is_a_reason_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, reason: str
+) -> None:
+    (tmp_path / "libMali.so").write_bytes(b"not a library")
+    (tmp_path / "libLiteRtOpenClAccelerator.so").write_bytes(b"not a library")
+    bundle = model_files.bundle()
+    with caplog.at_level(logging.INFO, logger="edgettsd"):
+        decoder = open_decoder(
+            "gpu", bundle / "decoder.tflite", library=str(tmp_path / name), **settings(bundle)
+        )
+    assert decoder.info["accelerator"] == "cpu"
+    assert reason in caplog.text
+
+
 def test_missing_accelerator_is_a_reason_too(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -164,16 +232,18 @@ def test_configuration_reaches_talker_and_decoder(monkeypatch: pytest.MonkeyPatc
     )
     monkeypatch.setattr(
         "edgettsd.engine.bundle_parts.open_decoder",
-        lambda wish, *_, **named: seen.update(wish=wish) or LiteRtDecoder(*_, **named),
+        lambda wish, *_, library, **named: (
+            seen.update(wish=wish, library=library) or LiteRtDecoder(*_, **named)
+        ),
     )
     monkeypatch.setenv("CACHE_DIRECTORY", str(tmp_path))
     tables = {
         "model": {"path": str(model_files.bundle())},
-        "engine": {"n_gpu_layers": 7, "decoder_accelerator": "auto"},
+        "engine": {"n_gpu_layers": 7, "decoder_accelerator": "auto", "decoder_library": "/x/lib.so"},
     }
     parts = BundleParts.load(config.Config().updated(tables, "test"))
     parts.talker()
     parts.decoder()
     parts.close()
     assert seen["talker"]["n_gpu_layers"] == 7
-    assert seen["wish"] == "auto"
+    assert (seen["wish"], seen["library"]) == ("auto", "/x/lib.so")

@@ -298,6 +298,7 @@ def test_machines_place_the_stages(
         ('EDGETTS_CPUS_DECODER = "big"', "must be a CPU list"),
         ('EDGETTS_CPUS_DECODER = "1-"', "must be a CPU list"),
         ('EDGETTS_DECODER_ACCELERATOR = "npu"', "must be cpu, gpu or auto"),
+        ('EDGETTS_DECODER_LIBRARY = "libMali.so"', "must be the path of a libLiteRt"),
         ('EDGETTS_GPU_LAYERS = "all"', "must be a number of layers"),
         ('EDGETTS_MODEL = "../x"', "must be the name of a model folder"),
     ],
@@ -453,3 +454,14 @@ def test_kas_files(file: Path) -> None:
 def test_recipes_use_unpackdir() -> None:
     for path in [*LAYER.rglob("*.bb"), *LAYER.rglob("*.bbclass")]:
         assert "WORKDIR" not in path.read_text().replace("UNPACKDIR", ""), path
+
+
+def test_a_boards_own_accelerator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = "/usr/lib/libLiteRtOpenClAccelerator.so"
+    settings = SITE + f'EDGETTS_DECODER_ACCELERATOR = "gpu"\nEDGETTS_DECODER_LIBRARY = "{library}"\n'
+    output = parse(tmp_path, "--run", "edgettsd-conf", "do_install", settings=settings)
+    assert output["edgettsd-conf"]["output"].endswith("done")
+    monkeypatch.setattr(
+        config, "DEFAULT_PATH", image(tmp_path, "edgettsd-conf") / "etc/edgettsd/edgettsd.toml"
+    )
+    assert config.load().engine.decoder_library == library

@@ -5,6 +5,7 @@ def edgetts_machine_toml(d):
     import re
     cpus = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
     words = re.compile(r"cpu|gpu|auto")
+    library = re.compile(r"/[\w./+-]+/libLiteRt\w*Accelerator\.so")
     number = re.compile(r"\d+")
     name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
     rules = (
@@ -12,6 +13,7 @@ def edgetts_machine_toml(d):
         ("cpus_decoder", "EDGETTS_CPUS_DECODER", cpus, 'a CPU list such as "0-1,3"', True),
         ("cpus_playout", "EDGETTS_CPUS_PLAYOUT", cpus, 'a CPU list such as "0-1,3"', True),
         ("decoder_accelerator", "EDGETTS_DECODER_ACCELERATOR", words, "cpu, gpu or auto", True),
+        ("decoder_library", "EDGETTS_DECODER_LIBRARY", library, "the path of a libLiteRt...Accelerator.so", True),
         ("n_gpu_layers", "EDGETTS_GPU_LAYERS", number, "a number of layers", False),
     )
     lines = ["# Made by edgettsd-conf for %s." % d.getVar("MACHINE"), "[engine]"]
