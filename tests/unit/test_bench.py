@@ -53,7 +53,10 @@ def test_the_probes_measure_something() -> None:
     assert 0.1 < bench_machine.sgemm_rate(1) < 100_000
 
 
-def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "BUILD", tmp_path / "build")
     out = tmp_path / "bench.json"
     arguments = [
         "--bundle",
@@ -74,6 +77,10 @@ def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "1",
         "--context",
         "20",
+        "--min-frames",
+        "8",
+        "--context-size",
+        "256",
         "--json",
         str(out),
     ]
@@ -86,6 +93,11 @@ def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         wall = shares.pop("wall")
         assert sum(shares.values()) == pytest.approx(wall, abs=0.01)
         assert run["rtf"] > 0 and run["first_chunk_ms"] > 0
+        # The model's own end comes later: after 8 frames, or with the 10 that were asked for.
+        assert 8 <= run["frames"] <= 10
+    assert len(result["engine"]["frame_by_quarter"]) == 4
+    kept = [json.loads(file.read_text()) for file in bench.BUILD.glob("*-8-*/manifest.json")]
+    assert kept and all(manifest["sampling"]["min_new_tokens"] == 8 for manifest in kept)
     steps = result["engine"]["steps"]
     assert {"talker", "predictor", "sampling", "prefill"} <= steps.keys()
     assert set(steps["decoder"]) <= {"1", "4"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import json
 import os
 import sys
 import tempfile
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the bench; returns the exit status."""
     options = _parser().parse_args(arguments)
     bundle = options.bundle or _bundle(options)
+    if options.min_frames:
+        bundle = endless(bundle, options.min_frames)
     try:
         config = _config(options, bundle)
         opened = open_bundle(bundle)
@@ -76,6 +79,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--text", default=TEXT, help="what to say")
     add("--text-words", type=int, default=0, metavar="N", help="repeat the text's words up to so many")
     add("--seconds", type=float, default=8.0, help="longest speech of an utterance")
+    add(
+        "--min-frames",
+        type=int,
+        default=0,
+        metavar="N",
+        help="keep the model from ending before N frames, in one piece (with --context-size above that)",
+    )
+    add("--context-size", type=int, default=0, metavar="N", help="positions of the talker; 0: the default")
     add("--repeats", type=int, default=5, help="utterances")
     add(
         "--played",
@@ -138,6 +149,19 @@ def _bundle(options: argparse.Namespace) -> Path:
     return out
 
 
+def endless(bundle: Path, frames: int) -> Path:
+    """A copy of the bundle, by links, whose talker does not end before `frames` frames."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    out = Path(tempfile.mkdtemp(prefix=f"{bundle.name}-{frames}-", dir=BUILD))
+    for file in bundle.iterdir():
+        if file.name != "manifest.json":
+            os.link(file, out / file.name)
+    manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+    manifest["sampling"]["min_new_tokens"] = frames
+    (out / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return out
+
+
 def _config(options: argparse.Namespace, bundle: Path) -> Config:
     engine: dict[str, Any] = {
         "threads_generator": options.threads[0],
@@ -145,6 +169,8 @@ def _config(options: argparse.Namespace, bundle: Path) -> Config:
         "schedule": options.schedule[0],
         "chunks": list(options.schedule[1]),
     }
+    if options.context_size:
+        engine["context"] = options.context_size
     config = Config().updated({"model": {"path": str(bundle)}, "engine": engine}, "command line")
     first, second = options.cpus
     pinned = dataclasses.replace(config.engine, cpus_generator=first, cpus_decoder=second)
@@ -248,6 +274,7 @@ def table(result: dict[str, Any]) -> Iterator[str]:
         yield f"in real time     ttfa_ms {run.middle(heard, 'ttfa_ms')}  underruns {dry}"
         yield f"first audio      {run.middles(heard, 'first_audio')}"
     yield f"wall time        {run.middles(spoken, 'attribution')}"
+    yield f"frame, quarters  {engine['frame_by_quarter']}"
     yield f"start            {engine['start_s']} s"
     yield f"memory           {engine['memory_mb']['after']} MB"
 

@@ -84,7 +84,20 @@ async def engine(config: Config, text: str, seconds: float, repeats: int) -> dic
             generations.append(spoken.generation)
         memory["after"] = memory_mb()
         steps = trial.engine.steps.report(generations)
-        return {"start_s": round(trial.start_seconds, 3), "memory_mb": memory, "steps": steps, "runs": rows}
+        longest = generations[int(np.argmax([row["frames"] for row in rows]))]
+        return {
+            "start_s": round(trial.start_seconds, 3),
+            "memory_mb": memory,
+            "steps": steps,
+            "frame_by_quarter": quarters(trial.engine.steps.records(p.STEP_FRAME, [longest])),
+            "runs": rows,
+        }
+
+
+def quarters(records: np.ndarray[Any, Any]) -> list[float]:
+    """Median ms of a frame in each quarter of an utterance's frame records: what its length costs."""
+    busy = (records["wall_ns"] - records["part_ns"][:, p.STEP_WAIT]) / 1e6
+    return [round(float(np.median(part)), 2) for part in np.array_split(busy, 4) if len(part)]
 
 
 async def played(config: Config, text: str, seconds: float, repeats: int) -> list[dict[str, Any]]:
