@@ -56,8 +56,8 @@ class ModelConfig:
 
     path: str = _key(
         "",
-        "Folder of the model bundle (with manifest.json); empty: /var/lib/edgettsd/models/default where there is "
-        "one, else the voice that comes with edgettsd.",
+        "Folder of the model bundle (with manifest.json); empty: /var/lib/edgettsd/models/default where "
+        "there is one, else the voice that comes with edgettsd.",
     )
 
 
@@ -164,6 +164,19 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class VoiceConfig:
+    """How it speaks."""
+
+    rate: float = _key(
+        1.0,
+        "How fast, where the caller does not say: 2 is twice as fast. Other values than 1 need a model whose "
+        "front end plans lengths, as the built-in voice's does.",
+        low=0.5,
+        high=2,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class AudioConfig:
     """Where speech is played."""
 
@@ -211,6 +224,7 @@ class Config:
     bus: BusConfig = field(default_factory=BusConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
+    voice: VoiceConfig = field(default_factory=VoiceConfig)
     audio: AudioConfig = field(default_factory=AudioConfig)
     log: LogConfig = field(default_factory=LogConfig)
 

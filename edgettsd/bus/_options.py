@@ -48,6 +48,7 @@ TYPES: dict[str, str] = {
     "top_p": "d",
     "repetition_penalty": "d",
     "max_seconds": "d",
+    "rate": "d",
 }
 _RANGES = {
     "volume": _Range(0, 4),
@@ -55,6 +56,7 @@ _RANGES = {
     "top_k": _Range(1, math.inf),
     "top_p": _Range(0, 1, open_low=True),
     "repetition_penalty": _Range(0.5, 2),
+    "rate": _Range(0.5, 2),
 }
 
 

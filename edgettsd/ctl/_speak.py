@@ -63,6 +63,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         default=None,
         help="end what is spoken or waits at this priority or below",
     )
+    command.add_argument("--rate", type=float, metavar="X", help="0.5 to 2; how fast, where the model can")
     command.add_argument("--volume", type=float, metavar="X", help="0 to 4; 1 is unchanged")
     command.add_argument("--seed", type=_integer(64), metavar="N", help="the same seed gives the same speech")
     command.add_argument("--temperature", type=float, metavar="X", help="0 to 2")

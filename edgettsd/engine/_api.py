@@ -65,6 +65,7 @@ class SpeakOptions:
     top_p: float | None = None
     repetition_penalty: float | None = None
     max_seconds: float | None = None
+    rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ class BundleParts:
         self._embeddings = bundle.open_embeddings()
         tables = self._embeddings
         self._tokenizer = load_tokenizer(bundle)
+        # A front end that gives every frame its token knows lengths, and can plan others.
+        self._timed = self._tokenizer if isinstance(self._tokenizer, FrameTokenizer) else None
         self._builder = PromptBuilder(manifest.raw, tables, self._tokenizer)
         self._sampling = Sampling.from_manifest(manifest.raw)
         self._tables = [tables[f"codec.{group}"] for group in range(manifest.code_groups)]
@@ -76,6 +78,10 @@ class BundleParts:
         self._builder.check(self._voice(options), options.language)
         if options.instruct and not self._bundle.manifest.supports_instruct:
             raise InvalidOptionError(f"instruct: model {self.info.name!r} takes no instructions")
+        if self._timed is None and self._rate(options) != 1.0:
+            raise InvalidOptionError(
+                f"rate = {self._rate(options):g}: model {self.info.name!r} has a speed of its own; allowed: 1"
+            )
         self._merged(options)
 
     def talker(self) -> TalkerHandle:
@@ -119,7 +125,9 @@ class BundleParts:
     def segment(self, text: str, options: SpeakOptions) -> Segment:
         """Prompt rows and sampling of one sentence."""
         manifest = self._bundle.manifest
-        timed = manifest.text_frontend == FRAMES
+        timed = self._timed is not None
+        if self._timed is not None:
+            self._timed.rate = self._rate(options)
         # A token a frame makes sense only beside its frame.
         layout = "streaming" if timed else self._config.engine.layout or None
         prompt = self._builder.build(
@@ -142,6 +150,13 @@ class BundleParts:
             prefix=prompt.prefix,
         )
 
+    def frames(self, text: str, options: SpeakOptions) -> int:
+        """Frames that are heard of a sentence; 0 where only the model finds its end."""
+        if self._timed is None:
+            return 0
+        self._timed.rate = self._rate(options)
+        return len(self._timed.plain(text))
+
     def close(self) -> None:
         """Unmap the embedding tables."""
         self._tables = []
@@ -157,6 +172,10 @@ class BundleParts:
         """Threads of a stage: what is configured, or suits this machine."""
         configured = getattr(self._config.engine, name)
         return int(configured or getattr(adapt(load_profile(), self._config), name))
+
+    def _rate(self, options: SpeakOptions) -> float:
+        """How fast to speak."""
+        return options.rate or self._config.voice.rate
 
     def _voice(self, options: SpeakOptions) -> str | None:
         """Name of the voice to use, None for a model without voices."""

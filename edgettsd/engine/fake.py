@@ -279,7 +279,8 @@ class FakeEngine:
         for seconds, word in _SCRIPT.findall(text):
             scripted = float(seconds) if seconds else scripted
             reason = _SCRIPTED.get(word, reason)
-        length = len(text) / CHARACTERS_PER_SECOND if any(map(str.isalnum, text)) else 0.0
+        pace = CHARACTERS_PER_SECOND * (request.options.rate or 1.0)
+        length = len(text) / pace if any(map(str.isalnum, text)) else 0.0
         length = length if scripted is None else scripted
         if reason is not Reason.COMPLETED:
             length /= 2

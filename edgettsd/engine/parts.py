@@ -63,8 +63,8 @@ class Segment:
 class Parts(Protocol):
     """A model's parts.
 
-    `check` runs on the loop; talker, predictor, tables and segment in the generator thread, decoder in the
-    decoder thread.
+    `check` runs on the loop; talker, predictor, tables, segment and frames in the generator thread, decoder
+    in the decoder thread.
     """
 
     @property
@@ -84,6 +84,10 @@ class Parts(Protocol):
 
     def segment(self, text: str, options: SpeakOptions) -> Segment:
         """The segment of one sentence."""
+        ...
+
+    def frames(self, text: str, options: SpeakOptions) -> int:
+        """How many frames of a sentence are heard, where that is known before it is spoken; else 0."""
         ...
 
     def close(self) -> None:
@@ -109,6 +113,8 @@ class FakeParts:
     hidden: int = 8
     drop_frames: int = 0
     end_frames: int = 0
+    # What is told of a sentence's length beforehand.
+    known_frames: int = 0
     segment_error: Exception | None = None
     # How long it takes to make the talker, and whether that fails.
     load_us: int = 0
@@ -181,6 +187,10 @@ class FakeParts:
             drop_frames=self.drop_frames,
             end_frames=self.end_frames,
         )
+
+    def frames(self, text: str, options: SpeakOptions) -> int:
+        """As scripted."""
+        return self.known_frames
 
     def close(self) -> None:
         """Nothing to release."""

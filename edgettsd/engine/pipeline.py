@@ -260,7 +260,14 @@ class Pipeline:
         """All sentences of an utterance, and its end, into the pipe."""
         info, options = self._parts.info, work.request.options
         work.begun_ns = time.monotonic_ns()
-        plan = list(sentences(work.request.text, info.frame_seconds))
+        plan = list(
+            sentences(
+                work.request.text,
+                info.frame_seconds,
+                lambda text: self._parts.frames(text, options),
+                options.rate or self._config.voice.rate,
+            )
+        )
         if not self._live(work):
             return Reason.ABORTED
         prebuffer = self._config.audio.prebuffer_ms * info.sample_rate // 1000

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from edgettsd.text import normalise, speakable, split_sentences
 
@@ -22,6 +22,9 @@ SECONDS_EDGE = 0.3
 # A piece is expected to be no longer than this, 20 s: with the prompt and speech half as slow again it fits into the
 # default `[engine] context`.
 MOST_FRAMES = 250
+
+# Exact lengths are asked for until so much is known: they take time, and nobody hears anything meanwhile.
+EXACT_FRAMES = 250
 
 # Most frames, by kind of character, and for the silence around them.
 CAP_LETTER = 5
@@ -40,17 +43,36 @@ class Sentence:
     max_frames: int
 
 
-def sentences(text: str, frame_seconds: float) -> Iterator[Sentence]:
-    """The sentences of a text, in order; none when there is nothing to say."""
+# The exact length of a piece of text in frames, 0 where that is not known before it is spoken.
+Length = Callable[[str], int]
+
+
+def sentences(
+    text: str, frame_seconds: float, length: Length | None = None, rate: float = 1.0
+) -> Iterator[Sentence]:
+    """The sentences of a text, in order; none when there is nothing to say.
+
+    The expected length is that of `length` where it tells one, at the beginning of a text, else an estimate
+    for speech `rate` times as fast as usual.
+    """
+    known = 0
+
+    def measured(part: str) -> Sentence:
+        nonlocal known
+        sentence = measure(part, frame_seconds)
+        frames = length(part) if length is not None and known < EXACT_FRAMES else 0
+        known += frames
+        return replace(sentence, expected_frames=frames or math.ceil(sentence.expected_frames / rate))
+
     clean = normalise(text)
     if not speakable(clean):
         return
     for part in split_sentences(clean):
         if speakable(part):
-            yield from _pieces(measure(part, frame_seconds), frame_seconds)
+            yield from _pieces(measured(part), measured)
 
 
-def _pieces(sentence: Sentence, frame_seconds: float) -> Iterator[Sentence]:
+def _pieces(sentence: Sentence, measured: Callable[[str], Sentence]) -> Iterator[Sentence]:
     """A sentence, cut where it takes longer than MOST_FRAMES."""
     if sentence.expected_frames <= MOST_FRAMES or len(sentence.text) < 2:
         yield sentence
@@ -58,7 +80,7 @@ def _pieces(sentence: Sentence, frame_seconds: float) -> Iterator[Sentence]:
     # Halves at least, so that this ends.
     share = min(0.5, 0.9 * MOST_FRAMES / sentence.expected_frames)
     for part in split_sentences(sentence.text, max(1, int(len(sentence.text) * share))):
-        yield from _pieces(measure(part, frame_seconds), frame_seconds)
+        yield from _pieces(measured(part), measured)
 
 
 def measure(text: str, frame_seconds: float) -> Sentence:

@@ -148,6 +148,8 @@ def test_options_reach_the_daemon(system):
         "0.9",
         "--repetition-penalty",
         "1.1",
+        "--rate",
+        "1.5",
         "--max-seconds",
         "0.4",
     ]

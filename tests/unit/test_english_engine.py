@@ -19,7 +19,7 @@ from edgettsd.config import Config, ModelConfig
 from edgettsd.engine._api import Reason, SpeakOptions
 from edgettsd.engine.bundle_parts import BundleParts
 from edgettsd.engine.parts import FakeParts
-from edgettsd.errors import ModelInvalidError
+from edgettsd.errors import InvalidOptionError, ModelInvalidError
 from edgettsd.models.manifest import FRAMES, bundle_files, parse_manifest
 from edgettsd.models.store import open_bundle
 from edgettsd.text.english.frames import SPECIAL_IDS, VOCAB
@@ -126,8 +126,44 @@ def test_a_segment_has_a_row_for_every_frame(bundle: Path, text: str, layout: st
 
 def test_other_bundles_end_at_eos() -> None:
     config = dataclasses.replace(Config(), model=ModelConfig(path=str(model_files.bundle())))
-    segment = BundleParts.load(config).segment("Hello", SpeakOptions())
+    loaded = BundleParts.load(config)
+    segment = loaded.segment("Hello", SpeakOptions())
     assert segment.end_frames == segment.drop_frames == 0
+    assert loaded.frames("Hello", SpeakOptions()) == 0
+
+
+@pytest.mark.parametrize("text", ["Hello, world!", "yes", "東京", "Good morning, it is five thirty."])
+@pytest.mark.parametrize("rate", [None, 0.5, 1.0, 1.3, 2.0])
+def test_the_length_is_known_before(parts: BundleParts, text: str, rate: float | None) -> None:
+    options = SpeakOptions(rate=rate)
+    segment = parts.segment(text, options)
+    assert parts.frames(text, options) == segment.end_frames - segment.drop_frames
+
+
+def test_the_rate_scales_lengths(bundle: Path, parts: BundleParts) -> None:
+    text = "Good morning, the door is open, it is five thirty, yes."
+    frames = {rate: parts.frames(text, SpeakOptions(rate=rate)) for rate in (0.5, 0.7, 1.0, 1.5, 2.0)}
+    assert list(frames.values()) == sorted(frames.values(), reverse=True)
+    assert frames[0.5] == pytest.approx(2 * frames[1.0], rel=0.05)
+    # Nothing is shorter than a slot.
+    assert 0.5 * frames[1.0] <= frames[2.0] < 0.75 * frames[1.0]
+    assert frames[1.0] == parts.frames(text, SpeakOptions())
+    config = dataclasses.replace(Config(), model=ModelConfig(path=str(bundle))).updated(
+        {"voice": {"rate": 0.7}}, "test"
+    )
+    slow = BundleParts.load(config)
+    assert slow.frames(text, SpeakOptions()) == frames[0.7]
+    assert slow.frames(text, SpeakOptions(rate=1.0)) == frames[1.0], "what a caller says wins"
+
+
+def test_a_model_with_a_speed_of_its_own_refuses_a_rate() -> None:
+    config = dataclasses.replace(Config(), model=ModelConfig(path=str(model_files.bundle())))
+    loaded = BundleParts.load(config)
+    loaded.check(SpeakOptions(rate=1.0))
+    with pytest.raises(InvalidOptionError, match=r"rate = 1\.5: model .* has a speed of its own; allowed: 1"):
+        loaded.check(SpeakOptions(rate=1.5))
+    with pytest.raises(InvalidOptionError, match=r"rate = 0\.8: "):
+        BundleParts.load(config.updated({"voice": {"rate": 0.8}}, "test"))
 
 
 # The frame loop

@@ -328,3 +328,12 @@ def test_wav_header_fields():
         1000,
     )
     assert wav_header(24000)[-4:] == wav_header(24000, 2**32)[-4:] == b"\xff" * 4
+
+
+def test_the_rate_shortens_speech():
+    async def test(recorder: Recorder) -> None:
+        ids = [recorder.speak("x" * 60, rate=rate) for rate in (0.5, None, 2.0)]
+        await recorder.ended(*ids)
+        assert [recorder.stats[utterance]["frames"] for utterance in ids] == [100, 50, 25]
+
+    run(test)

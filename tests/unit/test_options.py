@@ -45,6 +45,7 @@ def test_every_option_reaches_its_field():
         "top_p": 0.9,
         "repetition_penalty": 1.1,
         "max_seconds": 29.0,
+        "rate": 1.5,
     }
     assert given_values.keys() == TYPES.keys()
     options, audio_format = parse(
@@ -62,6 +63,7 @@ def test_every_option_reaches_its_field():
         ("top_k", "u", [0], "from 1"),
         ("top_p", "d", [0.0, -0.0, 1.01, math.nan], "above 0 to 1"),
         ("repetition_penalty", "d", [0.49, 2.01, math.nan], "from 0.5 to 2"),
+        ("rate", "d", [0.0, 0.49, 2.01, math.nan, math.inf], "from 0.5 to 2"),
         ("max_seconds", "d", [0.0, 30.1, math.nan, math.inf], "above 0 to 30"),
         ("priority", "s", ["", "Text", "urgent"], "important, message, text, notification, progress"),
         ("language", "s", ["", "English", "klingon"], "auto, english, german"),
@@ -82,6 +84,7 @@ def test_values_out_of_range(key, signature, values, allowed):
         ("top_k", "u", [1]),
         ("top_p", "d", [5e-324, 1.0]),
         ("repetition_penalty", "d", [0.5, 2.0]),
+        ("rate", "d", [0.5, 2.0]),
         ("max_seconds", "d", [0.001, 30.0]),
         ("seed", "t", [0]),
         ("priority", "s", [p.name.lower() for p in Priority]),

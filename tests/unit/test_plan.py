@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgettsd.engine.plan import MOST_FRAMES, measure, sentences
+from edgettsd.engine.plan import EXACT_FRAMES, MOST_FRAMES, measure, sentences
 
 FRAME = 0.08
 
@@ -60,3 +60,36 @@ def test_no_piece_needs_more_than_the_models_memory_holds(text: str) -> None:
     # Nothing is lost where a piece is cut once more.
     kept = "".join("".join(piece.text.split()) for piece in pieces)
     assert kept == "".join(text.split())
+
+
+def test_a_known_length_is_the_expected_one() -> None:
+    pieces = list(sentences("Hello there. How are you?", FRAME, len))
+    assert [(piece.text, piece.expected_frames) for piece in pieces] == [
+        ("Hello there.", 12),
+        ("How are you?", 12),
+    ]
+    unknown = list(sentences("Hello there.", FRAME, lambda text: 0))
+    assert unknown == list(sentences("Hello there.", FRAME))
+
+
+def test_known_lengths_cut_where_estimates_would_not() -> None:
+    text = "a few words of a sentence that is not long at all but is spoken very slowly"
+    assert len(list(sentences(text, FRAME))) == 1
+    pieces = list(sentences(text, FRAME, lambda part: 5 * len(part)))
+    assert len(pieces) > 1
+    assert max(piece.expected_frames for piece in pieces) <= MOST_FRAMES
+    assert " ".join(piece.text for piece in pieces) == text
+
+
+def test_only_the_beginning_of_a_long_text_is_measured_exactly() -> None:
+    """The rest is estimated, at the rate of speech, so that the first sound does not wait for it."""
+    asked: list[str] = []
+
+    def length(part: str) -> int:
+        asked.append(part)
+        return EXACT_FRAMES // 5
+
+    pieces = list(sentences("Hello there. " * 40, FRAME, length, rate=0.5))
+    assert len(pieces) == 40 and len(asked) == 5
+    estimate = measure("Hello there.", FRAME).expected_frames
+    assert {piece.expected_frames for piece in pieces[5:]} == {2 * estimate}

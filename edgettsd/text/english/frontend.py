@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 
@@ -83,18 +84,19 @@ class FrameTokenizer:
     TAIL = 5
 
     def __init__(self, frontend: EnglishFrontEnd, rate: float = 1.0) -> None:
-        self._frontend = frontend
+        # A sentence is asked for twice: its length first, then its tokens.
+        self._tokens = lru_cache(32)(frontend.tokens)
         self.rate = rate
         self._role = [SPECIAL_IDS[name] for name in ("im_start", "assistant", "newline")]
         self._end = [SPECIAL_IDS[name] for name in ("im_end", "newline")]
 
     def speech(self, text: str) -> list[int]:
         """Ids of an utterance: 3 of the role, one a frame of `text`, 5 that close the turn."""
-        return [*self._role, *self._frontend.tokens(text, self.rate), *self._end, *self._role]
+        return [*self._role, *self._tokens(text, self.rate), *self._end, *self._role]
 
     def plain(self, text: str) -> list[int]:
         """Ids of a piece of text alone."""
-        return self._frontend.tokens(text, self.rate)
+        return list(self._tokens(text, self.rate))
 
     def instruction(self, instruct: str) -> list[int]:
         """This front end has no words to instruct with: raises InvalidOptionError."""
