@@ -27,7 +27,7 @@ def locked() -> dict[str, tuple[str, str]]:
 def test_versions_are_those_of_the_other_builds() -> None:
     lock = (ROOT / "tools" / "requirements.lock").read_text()
     pins = dict(re.findall(r"^([\w.-]+)==(\S+)$", lock, re.M))
-    assert set(locked()) == {"llama-cpp-python", "ai-edge-litert", "numpy", "dbus-fast"}
+    assert set(locked()) == {"llama-cpp-python", "ai-edge-litert", "numpy", "dbus-fast", "hypothesis"}
     for name, (version, digest) in locked().items():
         assert pins[name] == version, name
         assert re.fullmatch("[0-9a-f]{64}", digest), name
@@ -62,3 +62,12 @@ def test_cross_file_uses_the_sysroot_to_compile_and_to_link() -> None:
     for key in ("c_args", "c_link_args"):
         assert file["built-in options"][key] == "['--sysroot=' + sysroot]"
     assert file["host_machine"]["cpu_family"] == "'aarch64'"
+
+
+def test_the_check_runs_tests_that_exist_and_ci_runs_the_check() -> None:
+    check = (CROSS / "check-aarch64").read_text()
+    names = re.search(r"(?m)^CORE=\((.*)\)$", check)
+    assert names
+    for name in names[1].split():
+        assert (ROOT / "tests/unit" / f"test_{name}.py").is_file(), name
+    assert "tools/cross/check-aarch64" in (ROOT / ".ci" / "run").read_text()

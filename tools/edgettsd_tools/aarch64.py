@@ -21,7 +21,11 @@ from edgettsd_tools.convert import Options, convert
 from edgettsd_tools.make_checkpoint import make_checkpoint
 
 # CPU model of qemu, the plug-in of ggml that fits it.
-CPUS = (("cortex-a53", "libggml-cpu-armv8.0_1.so"), ("cortex-a76", "libggml-cpu-armv8.2_2.so"))
+CPUS = (
+    ("cortex-a53", "libggml-cpu-armv8.0_1.so"),
+    ("cortex-a72", "libggml-cpu-armv8.0_1.so"),
+    ("cortex-a76", "libggml-cpu-armv8.2_2.so"),
+)
 # Least signal-to-noise ratio in dB against this machine, by precision of the language model: quantised rows
 # are multiplied with activations that are quantised too, and one rounding of those differs now and then.
 FLOORS = {"f32": 90.0, "q8_0": 30.0, "q4_0": 30.0}
@@ -155,7 +159,7 @@ def main() -> None:
     models = bundles(work)
     good = core(root, work, models)
     here = speak([sys.executable], work, models["f32"], "here")
-    for cpu, _ in CPUS:
+    for cpu, _ in CPUS[::2]:
         there = speak([str(root / "tools/cross/run-aarch64"), "-cpu", cpu], work, models["f32"], cpu)
         print(
             f"daemon on {cpu}: {len(there) / 24000:.2f} s of speech, here {len(here) / 24000:.2f} s",
