@@ -35,8 +35,8 @@ no_sound() {
         "    Without one: tools/try TEXT --out FILE.wav writes what would be played."
 }
 
-# start_daemon BUNDLE [capture]: a message bus and edgettsd; with "capture" the ALSA sink plays into
-# $WORK/played.wav. Both end with the script.
+# start_daemon BUNDLE [capture]: a message bus and edgettsd, without BUNDLE with the model that speaks where none is
+# configured; with "capture" the ALSA sink plays into $WORK/played.wav. Both end with the script.
 start_daemon() {
     local bundle=$1 i pid
     WORK=$(mktemp -d "${TMPDIR:-/tmp}/edgettsd-try.XXXXXX") || fail 1 "tools/try: cannot make a temporary folder"
@@ -82,9 +82,8 @@ CONF
     cat >"$WORK/edgettsd.toml" <<CONF
 [bus]
 bus = "session"
-[model]
-path = "$bundle"
 CONF
+    [[ -z $bundle ]] || printf '[model]\npath = "%s"\n' "$bundle" >>"$WORK/edgettsd.toml"
     say "==> Starting edgettsd"
     # Packed weights are kept here between runs, not in the user's own cache.
     mkdir -p "$ROOT/build/cache"

@@ -124,21 +124,6 @@ _install_package() {
         --force-reinstall "--config-settings=build-dir=$ROOT/build/native" .
 }
 
-# setup_model: a tiny random checkpoint and its bundle in build/try, until a voice ships.
-setup_model() {
-    local key
-    MODEL=$ROOT/build/try/bundle
-    key=$(cd "$ROOT" && cat "$STAMPS/venv" && fingerprint tools/edgettsd_tools tools/data tools/make_checkpoint tools/convert edgettsd/models)
-    stamped "$STAMPS/model" "$key" && [[ -f $MODEL/manifest.json ]] && return
-    rm -rf "$STAMPS/model" "$ROOT/build/try"
-    mkdir -p "$ROOT/build/try"
-    step checkpoint "Making a tiny random checkpoint" "see the log." \
-        "$ROOT/tools/make_checkpoint" --size tiny --task custom_voice --seed 1 "$ROOT/build/try/checkpoint"
-    step convert "Converting it to a bundle" "see the log." \
-        "$ROOT/tools/convert" "$ROOT/build/try/checkpoint" "$MODEL"
-    printf '%s' "$key" >"$STAMPS/model"
-}
-
 # setup_all run|tests: everything up to an installed edgettsd.
 setup_all() {
     one_at_a_time
