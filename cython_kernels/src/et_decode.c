@@ -17,6 +17,9 @@ enum { MORE_FRAMES = 4 };
 /* Of the silence that a runaway ends in so much is still played. */
 static const int TAIL_FRAMES = 3;
 
+/* So many quiet frames in a row go to a reader at once; more only when speech goes on. */
+static const int READER_FRAMES = 6;
+
 int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate)
 {
     memset(d, 0, sizeof *d);
@@ -209,20 +212,57 @@ static int push(et_decode *d, const float *pcm, size_t n)
     return err;
 }
 
+/* Samples of a block by which a model's own silence is measured: 5 ms. */
+static size_t block(const et_decode *d)
+{
+    return (size_t)d->pipe->config.sample_rate / 200;
+}
+
+/* The silence between two sentences is to be as long as asked for, so what the model itself puts at their ends
+ * counts. It is never cut: a pause is made shorter, at most to nothing. The part of one frame waits for the beginning
+ * of the next sentence. */
+static int rest(et_decode *d, int64_t asked)
+{
+    int64_t left = asked - d->trailing, spf = d->decoder->samples_per_frame;
+    if (left < 0)
+        left = 0;
+    d->reserve = left < spf ? left : spf;
+    return left > d->reserve ? push(d, NULL, (size_t)(left - d->reserve)) : ET_OK;
+}
+
+/* The rest of a pause, before the first frame of the sentence after it (pcm NULL: there is none). */
+static int end_rest(et_decode *d, const float *pcm)
+{
+    const size_t spf = (size_t)d->decoder->samples_per_frame;
+    int64_t left = d->reserve - (pcm ? (int64_t)et_quiet_end(&d->quiet, pcm, spf, block(d), 1) : 0);
+    d->reserve = 0;
+    return left > 0 ? push(d, NULL, (size_t)left) : ET_OK;
+}
+
 /* Look for near-silence in n frames; how many of their samples are to be played. */
 static size_t hear(et_decode *d, const float *pcm, int n)
 {
     const int spf = d->decoder->samples_per_frame;
     for (int i = 0; i < n; i++) {
-        if (!et_quiet_frame(&d->quiet, pcm + (size_t)i * spf, (size_t)spf))
+        int over = et_quiet_frame(&d->quiet, pcm + (size_t)i * spf, (size_t)spf);
+        /* A frame that is quiet as a whole continues what was before it. */
+        d->trailing = d->quiet.quiet > 0
+                          ? d->trailing + spf
+                          : (int64_t)et_quiet_end(&d->quiet, pcm + (size_t)i * spf, (size_t)spf, block(d), 0);
+        if (!over)
             continue;
         int64_t wanted = d->pushed + (int64_t)(i + 1 - d->quiet.quiet + TAIL_FRAMES) * spf;
         int64_t left = wanted > d->pushed ? wanted - d->pushed : 0;
         d->ran_away = 1;
         d->pending = 0;
         et_pipe_run_away(d->pipe, d->generation, (uint32_t)wanted);
+        et_pipe_hold(d->pipe, d->generation, INT64_MAX);
         return left < (int64_t)n * spf ? (size_t)left : (size_t)n * spf;
     }
+    /* Half of the ring is more than enough room for a silence that will show what it is. */
+    int64_t quiet = d->quiet.limit > 0 ? d->quiet.quiet : 0, room = (int64_t)d->pipe->pcm.capacity / 2;
+    bool doubtful = quiet > READER_FRAMES && quiet * spf < room;
+    et_pipe_hold(d->pipe, d->generation, doubtful ? d->pushed + (n - quiet + READER_FRAMES) * spf : INT64_MAX);
     return (size_t)n * spf;
 }
 
@@ -265,7 +305,9 @@ static int decode(et_decode *d, int n)
         return ET_OK;
     }
     const float *pcm = d->pcm + (size_t)skip * spf;
-    err = push(d, pcm, hear(d, pcm, n - skip));
+    err = d->reserve > 0 ? end_rest(d, pcm) : ET_OK;
+    if (!err)
+        err = push(d, pcm, hear(d, pcm, n - skip));
     if (!err && d->samples_made == 0)
         et_pipe_post(d->pipe, &d->pipe->decoder_events, d->generation, ET_EV_FIRST_CHUNK, 0, t1 - d->first_ns);
     if (!err)
@@ -316,6 +358,8 @@ static void begin_generation(et_decode *d, uint32_t generation)
     d->settled = 0;
     d->samples_made = 0;
     d->pushed = 0;
+    d->trailing = 0;
+    d->reserve = 0;
     if (et_pipe_tracing(d->pipe))
         et_delay_open(&d->delay);
     et_quiet_begin_utterance(&d->quiet);
@@ -343,16 +387,26 @@ static int handle(et_decode *d, const et_item *item)
         if ((err = decode_pending(d, 1)))
             return err;
         et_quiet_begin_segment(&d->quiet);
+        d->trailing = 0;
         d->drop = item->arg;
         return d->decoder->reset(d->decoder);
     case ET_ITEM_SEG_END:
-        return decode_pending(d, 1);
+        if ((err = decode_pending(d, 1)))
+            return err;
+        /* It has found its end. */
+        et_pipe_hold(d->pipe, d->generation, INT64_MAX);
+        return ET_OK;
     case ET_ITEM_PAUSE:
         if ((err = decode_pending(d, 1)))
             return err;
-        return item->arg > 0 ? push(d, NULL, (size_t)item->arg) : ET_OK;
+        if (d->reserve > 0 && (err = end_rest(d, NULL)))
+            return err;
+        return item->arg > 0 ? rest(d, item->arg) : ET_OK;
     case ET_ITEM_END:
         if ((err = decode_pending(d, 1)))
+            return err;
+        et_pipe_hold(d->pipe, d->generation, INT64_MAX);
+        if (d->reserve > 0 && (err = end_rest(d, NULL)))
             return err;
         return et_pipe_push_end(d->pipe, d->generation, d->ran_away ? ET_RUNAWAY : item->reason);
     default:

@@ -25,6 +25,8 @@ typedef struct {
     int64_t start_ns;           /* when a listener who hears it as it comes can begin; 0: not yet */
     int64_t samples_made;       /* samples that went to playout */
     int64_t pushed;             /* the same with the pauses */
+    int64_t trailing;           /* quiet samples at the end of what was pushed of this sentence */
+    int64_t reserve;            /* samples of a pause that the next sentence's own silence may stand for */
     int64_t frames_out;         /* frames that were decoded */
     int settled;                /* enough is buffered: from now on each stage has the machine for itself */
 

@@ -170,7 +170,11 @@ int et_pipe_push_item(et_pipe *p, const et_item *item)
             return ET_E_STALE;
         if (frame && et_pipe_ran_away(p, item->generation))
             return ET_E_RUNAWAY;
-        if (et_ring_space(&p->items) > 0 && !(frame && backlog(p) >= atomic_load_explicit(&p->limit, memory_order_acquire)))
+        /* What is held back is not drained: the decision about it needs more frames. */
+        bool held = atomic_load_explicit(&p->held_back, memory_order_acquire) == item->generation &&
+                    et_pipe_may_have(p, item->generation) < INT64_MAX;
+        bool full = frame && !held && backlog(p) >= atomic_load_explicit(&p->limit, memory_order_acquire);
+        if (et_ring_space(&p->items) > 0 && !full)
             break;
         atomic_fetch_add_explicit(&p->generator_beat, 1, memory_order_relaxed);
         et_wait(p->generator_fd, WAIT_MS);
@@ -284,6 +288,25 @@ int64_t et_pipe_keep(const et_pipe *p, uint32_t generation)
 {
     uint64_t cut = atomic_load_explicit(&p->cut, memory_order_acquire);
     return cut >> 32 == generation ? (int64_t)(cut & UINT32_MAX) : INT64_MAX;
+}
+
+void et_pipe_hold(et_pipe *p, uint32_t generation, int64_t samples)
+{
+    uint64_t hold = (uint64_t)generation << 32 | (samples < UINT32_MAX ? (uint64_t)samples : UINT32_MAX);
+    if (atomic_exchange_explicit(&p->hold, hold, memory_order_acq_rel) != hold)
+        et_wake(p->playout_fd);
+}
+
+int64_t et_pipe_may_have(const et_pipe *p, uint32_t generation)
+{
+    uint64_t hold = atomic_load_explicit(&p->hold, memory_order_acquire);
+    return hold >> 32 == generation && (hold & UINT32_MAX) < UINT32_MAX ? (int64_t)(hold & UINT32_MAX) : INT64_MAX;
+}
+
+void et_pipe_hold_back(et_pipe *p, uint32_t generation)
+{
+    if (atomic_exchange_explicit(&p->held_back, generation, memory_order_acq_rel) != generation)
+        et_wake(p->generator_fd);
 }
 
 /* The front block is changed in place as it is read: only the consumer touches entries before head. */

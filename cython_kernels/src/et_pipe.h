@@ -130,6 +130,8 @@ typedef struct et_pipe {
     _Atomic int64_t min_start;       /* the least start_samples, set by the generator for each utterance */
     _Atomic int64_t expected_frames; /* estimate for the utterance, 0: unknown */
     _Atomic uint64_t cut;            /* generation that has run away << 32 | its samples that are still played */
+    _Atomic uint64_t hold;           /* generation << 32 | its samples that a reader may have so far */
+    _Atomic uint32_t held_back;      /* generation whose samples playout does not take for that */
     _Atomic float gain;              /* volume of the live utterance, applied when PCM enters the ring */
 
     /* Progress counters, for the watchdog and statistics. */
@@ -178,6 +180,13 @@ void et_pipe_run_away(et_pipe *p, uint32_t generation, uint32_t keep);
 bool et_pipe_ran_away(const et_pipe *p, uint32_t generation);
 /* Playout: how many of the generation's samples may be played. */
 int64_t et_pipe_keep(const et_pipe *p, uint32_t generation);
+
+/* Decoder: whoever takes samples as fast as they come (a reader, not a device) may have only this many of the
+ * generation's samples until told otherwise (INT64_MAX: all), because what follows may be the silence of a runaway. */
+void et_pipe_hold(et_pipe *p, uint32_t generation, int64_t samples);
+/* Playout: how many that are; for whoever waits for more, the generator is let run ahead of its limit. */
+int64_t et_pipe_may_have(const et_pipe *p, uint32_t generation);
+void et_pipe_hold_back(et_pipe *p, uint32_t generation);
 
 /* Playout: the block at the front of the live generation without consuming it; stale blocks and their samples
  * are skipped. Returns 1 with *block (samples: those not yet read of it), 0 when there is none. */

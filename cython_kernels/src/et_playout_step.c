@@ -239,8 +239,15 @@ static int next_frames(et_pipe *p, et_playout *o, const int16_t **frames)
             return -1;
         }
         /* The silent rest of what has run away is read and forgotten. */
-        int64_t left = et_pipe_keep(p, o->generation) - o->samples;
-        size_t n = et_pipe_read(p, o->piece, left > 0 && left < ET_PLAYOUT_PIECE ? (size_t)left : ET_PLAYOUT_PIECE);
+        int64_t may = o->sink->paced ? INT64_MAX : et_pipe_may_have(p, o->generation);
+        if (may <= o->samples) {
+            et_pipe_hold_back(p, o->generation);
+            return 0;
+        }
+        int64_t left = et_pipe_keep(p, o->generation) - o->samples, most = may - o->samples;
+        if (left > 0 && left < most)
+            most = left;
+        size_t n = et_pipe_read(p, o->piece, most < ET_PLAYOUT_PIECE ? (size_t)most : ET_PLAYOUT_PIECE);
         o->gone = 0;
         o->have = left > 0 ? n : 0;
     }

@@ -25,12 +25,29 @@ void et_quiet_begin_segment(et_quiet *q)
     q->quiet = 0;
 }
 
-int et_quiet_frame(et_quiet *q, const float *pcm, size_t n)
+static double power_of(const float *pcm, size_t n)
 {
     double power = 0;
     for (size_t i = 0; i < n; i++)
         power += (double)pcm[i] * pcm[i];
-    power /= (double)n;
+    return power / (double)n;
+}
+
+size_t et_quiet_end(const et_quiet *q, const float *pcm, size_t n, size_t block, int at_begin)
+{
+    size_t quiet = 0;
+    while (q->loudest > 0 && block > 0 && quiet + block <= n) {
+        const float *next = at_begin ? pcm + quiet : pcm + n - quiet - block;
+        if (!(power_of(next, block) < q->loudest * q->ratio))
+            break;
+        quiet += block;
+    }
+    return quiet;
+}
+
+int et_quiet_frame(et_quiet *q, const float *pcm, size_t n)
+{
+    double power = power_of(pcm, n);
     if (power > q->loudest && power > SPEECH_FLOOR)
         q->loudest = power;
     /* Not a number is no speech either. */

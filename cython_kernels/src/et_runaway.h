@@ -24,6 +24,10 @@ void et_quiet_begin_segment(et_quiet *q);
 /* The next frame, n samples in -1..1. True when it is one quiet frame too many. */
 int et_quiet_frame(et_quiet *q, const float *pcm, size_t n);
 
+/* How many of n samples at their end (or beginning) are quiet, in whole blocks: the silence that a model puts at the
+ * ends of a sentence. 0 where nothing loud came yet. */
+size_t et_quiet_end(const et_quiet *q, const float *pcm, size_t n, size_t block, int at_begin);
+
 /* Repetition: the last `limit` codes are those of `period` codes before, for any period up to `longest`. */
 typedef struct {
     int limit;         /* repeated codes in a row that are too many; 0: never */

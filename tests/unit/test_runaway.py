@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,24 +192,76 @@ def test_the_pause_between_sentences_does_not_count() -> None:
     drive(test, parts=FakeParts(eos_after=60, levels=levels), config=with_config(sentence_pause_ms=1000))
 
 
-def test_a_descriptor_gets_the_loud_part_and_the_reason() -> None:
+def read_by(
+    test: Callable[[Rig, int], Awaitable[None]], parts: FakeParts, slow: float = 0, **engine: Any
+) -> bytes:
+    """What the reader of a descriptor gets, a piece every `slow` seconds."""
     reader, writer = os.pipe()
-    got: list[bytes] = []
+    got = bytearray()
 
     def read() -> None:
-        with open(reader, "rb") as file:
-            got.append(file.read())
+        with open(reader, "rb", buffering=0) as file:
+            while piece := file.read(16_384):
+                got.extend(piece)
+                time.sleep(slow)
 
-    async def test(rig: Rig) -> None:
+    async def with_reader(rig: Rig) -> None:
         thread = threading.Thread(target=read)
         thread.start()
+        await test(rig, writer)
+        await asyncio.to_thread(thread.join)
+
+    drive(with_reader, parts=parts, config=with_config(**engine))
+    return bytes(got)
+
+
+@pytest.mark.parametrize("chunks", [(1,), (8,), (1, 4, 8)])
+@pytest.mark.parametrize("buffer_seconds", [0.2, 2.0, 20.0])
+def test_a_reader_gets_the_loud_part_and_half_a_second_of_silence(
+    chunks: tuple[int, ...], buffer_seconds: float
+) -> None:
+    """What may be the silence of a runaway is held back until it is known, also where buffers are short."""
+
+    async def test(rig: Rig, writer: int) -> None:
         utterance = rig.say(LONG, fd=writer)
         assert await rig.ended(utterance) is Reason.RUNAWAY
-        thread.join()
+        assert rig.stats[utterance]["audio_seconds"] <= 26 * 0.08 + 0.001
 
-    drive(test, parts=FakeParts(eos_after=-1, levels=[0] * 20 + [13]))
-    assert got[0].startswith(expected_pcm(20))
-    assert len(got[0]) <= 2 * SPF * (20 + 38)
+    parts = FakeParts(eos_after=-1, levels=[0] * 20 + [13])
+    got = read_by(test, parts, chunks=chunks, buffer_seconds=buffer_seconds)
+    assert got.startswith(expected_pcm(20))
+    assert len(got) in range(2 * SPF * (20 + TAIL), 2 * SPF * (20 + 6) + 1)
+
+
+@pytest.mark.parametrize("slow", [0.0, 0.005])
+@pytest.mark.parametrize("pause", [3, 7, 18, 37])
+def test_a_reader_gets_every_pause_whole(pause: int, slow: float) -> None:
+    """Silence after which speech goes on, or ends as it should, is silence that was meant."""
+    levels = [0] * 10 + [13] * pause + [0] * 10 + [13] * pause
+
+    async def test(rig: Rig, writer: int) -> None:
+        utterance = rig.say(LONG, fd=writer)
+        assert await rig.ended(utterance, 60) is Reason.COMPLETED
+
+    parts = FakeParts(eos_after=20 + 2 * pause, levels=levels)
+    got = read_by(test, parts, slow, buffer_seconds=0.2)
+    # Three sentences; the silence that each ends in is more than the pause that was asked for.
+    one = SPF * (20 + 2 * pause)
+    for sentence in np.frombuffer(got, "<i2").reshape(3, one):
+        loud = np.abs(sentence.reshape(-1, SPF)).max(axis=1) > 1000
+        assert list(loud) == [level == 0 for level in levels]
+
+
+def test_silence_longer_than_the_ring_is_not_held_back() -> None:
+    """With detection after 60 s there is no telling; the reader gets it as it comes."""
+
+    async def test(rig: Rig, writer: int) -> None:
+        utterance = rig.say(LONG, fd=writer)
+        assert await rig.ended(utterance) is Reason.COMPLETED
+
+    parts = FakeParts(eos_after=420, levels=[0] * 10 + [13])
+    got = read_by(test, parts, runaway_quiet_seconds=60.0, runaway_repeat_seconds=0.0)
+    assert len(got) == 2 * 3 * SPF * 420
 
 
 def test_both_detectors_can_be_switched_off() -> None:
