@@ -26,6 +26,7 @@ from edgettsd.config import Config
 from edgettsd.hw.adapt import Plan, adapt
 from edgettsd.hw.load import CpuClock
 from edgettsd.hw.profile import Profile
+from edgettsd.hw.threads import PROCESS_CPUS
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +164,7 @@ def known(profile: Profile, config: Config, folder: Path | None) -> Calibration 
         return None
     if calibration is not None:
         split = calibration.best.split
-        if not set(split.cpus_generator + split.cpus_decoder) <= os.sched_getaffinity(0):
+        if not set(split.cpus_generator + split.cpus_decoder) <= PROCESS_CPUS:
             return None
     return calibration
 

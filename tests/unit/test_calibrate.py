@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -133,6 +134,21 @@ def test_a_split_for_cpus_that_are_not_allowed_is_not_used(tmp_path: Path) -> No
     calibrate.save(tmp_path, key, Calibration(calibrate.Measured(Split(1, 1, (0,), (0,)), 0.7), ()))
     assert calibrate.known(profile, config, tmp_path) is not None
     assert calibrate.known(profile, model(tmp_path / "none"), tmp_path) is None
+
+
+def test_a_calibration_is_found_by_a_thread_that_keeps_to_one_cpu(tmp_path: Path) -> None:
+    """The daemon's loop is kept off the CPUs that compute before it asks whether there is a calibration."""
+    config, profile = manifest(tmp_path / "a", "{}"), board("pi5")
+    everywhere = os.sched_getaffinity(0)
+    first, last = min(everywhere), max(everywhere)
+    assert first != last, "this test needs two CPUs"
+    key = calibrate.fingerprint(profile, config)
+    calibrate.save(tmp_path, key, Calibration(calibrate.Measured(Split(1, 1, (first,), (last,)), 0.7), ()))
+    os.sched_setaffinity(0, {last})
+    try:
+        assert calibrate.known(profile, config, tmp_path) is not None
+    finally:
+        os.sched_setaffinity(0, everywhere)
 
 
 def test_the_real_engine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
