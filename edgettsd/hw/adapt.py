@@ -149,6 +149,11 @@ def adapt(profile: Profile, config: Config) -> Plan:
         Stage(decoder, threads[1], bool(engine.cpus_decoder)),
     )
     decide("when_hot", "", *_when_hot(profile, stages))
+    chosen = "" if engine.decoder_accelerator == "cpu" else engine.decoder_accelerator
+    decide("decoder_accelerator", chosen, "cpu", _why_no_gpu(profile))
+    decide("n_gpu_layers", engine.n_gpu_layers, 0, _why_no_layers(profile))
+    if profile.npu:
+        made.append(Decision("npu", "unused", "machine", f"no operator of the models runs on {profile.npu}"))
     stall, why = _stall(gflops([c for c in profile.cpus if c.id in generator], profile.isa))
     decide("stall_seconds", 0, stall, why)
     return Plan(
@@ -220,6 +225,22 @@ def _when_hot(profile: Profile, stages: Stages) -> tuple[str, str]:
     if moves:
         return "move", "; ".join(moves) + "; else speech starts later"
     return "wait", "speech starts later: no other CPUs are faster than these at half speed"
+
+
+def _why_no_gpu(profile: Profile) -> str:
+    """Why the decoder is on the CPU unless the configuration says otherwise."""
+    drivers = [name for name in ("vulkan", "opencl") if getattr(profile, name)]
+    if not drivers:
+        return "neither a Vulkan nor an OpenCL driver was found"
+    return f'exact and predictable; decoder_accelerator = "auto" tries the GPU ({", ".join(drivers)})'
+
+
+def _why_no_layers(profile: Profile) -> str:
+    """Why the language model is on the CPU unless the configuration says otherwise."""
+    if profile.gpu == "none":
+        return "no GPU of NVIDIA's was found"
+    memory = "whose memory is the CPUs' too" if profile.gpu == "tegra" else "with memory of its own"
+    return f"a GPU {memory}: n_gpu_layers = 99 uses it where libllama has its back end"
 
 
 def _stall(peak: float | None) -> tuple[float, str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
+from engine_rig import with_config
 from hw_boards import BOARDS, board
 
 from edgettsd.config import Config
-from edgettsd.hw import Profile, adapt
+from edgettsd.hw import Decision, Profile, adapt
 
 # Board -> generator, decoder, playout and loop CPUs, as the reasons in edgettsd/hw/placement.py say.
 SETS = {
@@ -130,3 +132,30 @@ def board_again(name, root):
 
     snapshot = json.loads((DATA / f"{name}.json").read_text())
     return probe(root, snapshot["affinity"], snapshot["arch"])
+
+
+def decision(profile: Profile, name: str, **engine: object) -> Decision:
+    (found,) = (d for d in adapt(profile, with_config(**engine)).decisions if d.name == name)
+    return found
+
+
+def test_devices_are_explained(tmp_path):
+    """What is there and not used is said too, with what would use it."""
+    orin = board("orin-nano", tmp_path)
+    assert "whose memory is the CPUs' too" in decision(orin, "n_gpu_layers").reason
+    assert decision(orin, "n_gpu_layers", n_gpu_layers=99) == Decision(
+        "n_gpu_layers", 99, "config", "[engine] n_gpu_layers in the configuration"
+    )
+    bare = dataclasses.replace(orin, gpu="none", vulkan=False, opencl=False)
+    assert decision(bare, "n_gpu_layers").value == 0
+    assert decision(bare, "decoder_accelerator").reason.startswith("neither a Vulkan nor an OpenCL driver")
+    mali = dataclasses.replace(bare, opencl=True)
+    assert (
+        'decoder_accelerator = "auto" tries the GPU (opencl)' in decision(mali, "decoder_accelerator").reason
+    )
+    assert decision(mali, "decoder_accelerator", decoder_accelerator="auto").value == "auto"
+    assert "npu" not in {d.name for d in adapt(mali, with_config()).decisions}
+    hailo = dataclasses.replace(mali, npu="hailo-8")
+    assert decision(hailo, "npu") == Decision(
+        "npu", "unused", "machine", "no operator of the models runs on hailo-8"
+    )
