@@ -29,6 +29,7 @@ def schedule_next(
     cost: Mapping[int, float],
     turns: bool = True,
     spread: float = 0.0,
+    late: float = 0.0,
     ahead: float = 0.0,
     pending: int = 0,
     queued: int = 0,
@@ -36,8 +37,8 @@ def schedule_next(
     """Frames of chunk number `index`. All times and amounts are in frames.
 
     `frame` is what one takes the generator, cost[size] a chunk the decoder; with `turns` one computes at a
-    time; `spread` is by what share a chunk's time differs. `ahead`: audio before the listener, `pending`:
-    frames that wait to be decoded, `queued` come after them.
+    time; `spread` is by what share a chunk's time differs, `late` by how much one may be too late. `ahead`:
+    audio before the listener, `pending`: frames that wait to be decoded, `queued` come after them.
     """
 
 def start_shortage(
@@ -50,6 +51,7 @@ def start_shortage(
     remaining: int,
     turns: bool = True,
     spread: float = 0.0,
+    late: float = 0.0,
     ahead: float = 0.0,
     pending: int = 0,
     queued: int = 0,
@@ -140,5 +142,8 @@ class DecodeLoop:
     @property
     def spread(self) -> float:
         """By how much a chunk's time differs from what was expected, as a share of it."""
+    @property
+    def late(self) -> float:
+        """By how much the latest chunk of recent ones came too late, in frames of time."""
     def counters(self) -> dict[str, int]: ...
     def run(self) -> None: ...

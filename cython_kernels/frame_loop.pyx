@@ -77,6 +77,7 @@ cdef extern from "et_schedule.h" nogil:
         double chunk[8]
         int turns
         double spread
+        double late
     ctypedef struct et_standing:
         int index
         int pending
@@ -108,6 +109,7 @@ cdef extern from "et_decode.h" nogil:
     ctypedef struct et_decode:
         et_costs costs
         double spread
+        double late
         et_quiet quiet
     int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate)
     int et_decode_expect(et_decode *d, int size, double seconds)
@@ -154,27 +156,27 @@ cdef int _costs(et_costs *c, double frame, chunks, bint turns) except -1:
     return 0
 
 
-def schedule_next(kind, chunks, int index, *, double frame, cost, bint turns=True, double spread=0.0, double ahead=0.0,
-                  int pending=0, int queued=0):
+def schedule_next(kind, chunks, int index, *, double frame, cost, bint turns=True, double spread=0.0, double late=0.0,
+                  double ahead=0.0, int pending=0, int queued=0):
     cdef et_schedule s
     cdef et_costs c
     cdef et_standing at
     _schedule(&s, kind, chunks)
     _costs(&c, frame, cost, turns)
     at.index, at.pending, at.queued, at.drop, at.ahead = index, pending, queued, 0, ahead
-    c.spread = spread
+    c.spread, c.late = spread, late
     return et_schedule_next(&s, &c, &at)
 
 
 def start_shortage(kind, chunks, int index, *, double frame, cost, int remaining, bint turns=True, double spread=0.0,
-                   double ahead=0.0, int pending=0, int queued=0, int drop=0, bint open=False):
+                   double late=0.0, double ahead=0.0, int pending=0, int queued=0, int drop=0, bint open=False):
     cdef et_schedule s
     cdef et_costs c
     cdef et_standing at
     _schedule(&s, kind, chunks)
     _costs(&c, frame, cost, turns)
     at.index, at.pending, at.queued, at.drop, at.ahead = index, pending, queued, drop, ahead
-    c.spread = spread
+    c.spread, c.late = spread, late
     return et_start_shortage(&s, &c, &at, remaining, open)
 
 
@@ -353,6 +355,10 @@ cdef class DecodeLoop:
     @property
     def spread(self):
         return self.d.spread
+
+    @property
+    def late(self):
+        return self.d.late
 
     def counters(self):
         return {"decode_ns": decode_ns(&self.d), "chunks": decode_chunks(&self.d)}

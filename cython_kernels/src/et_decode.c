@@ -8,6 +8,8 @@
 /* Weight of a new measurement of a cost, and of the spread. */
 static const double WEIGHT = 0.25, SPREAD_WEIGHT = 0.1;
 static const double SPREAD_GUESS = 0.05, MOST_SPREAD = 0.5;
+/* A late chunk is remembered, less with every one that is not as late; at most so late, in frames of time. */
+static const double LATE_KEPT = 0.97, LATE_GUESS = 0.25, MOST_LATE = 4;
 /* Head room on every cost beside its spread: a machine may become a little slower for good. */
 static const double MARGIN = 1.03;
 /* An estimated length may be too low by a seventh, or by some frames. */
@@ -32,6 +34,7 @@ int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_sc
     d->decoder = decoder;
     d->schedule = *schedule;
     d->spread = SPREAD_GUESS;
+    d->late = LATE_GUESS;
     d->costs.n_sizes = decoder->n_sizes;
     memcpy(d->costs.sizes, decoder->sizes, sizeof d->costs.sizes);
     d->costs.frame = rate / 2;
@@ -109,6 +112,7 @@ static et_costs expected_costs(const et_decode *d)
 {
     et_costs costs = et_costs_times(&d->costs, MARGIN);
     costs.spread = fmin(d->spread, MOST_SPREAD);
+    costs.late = d->late;
     costs.turns = d->pipe->turns;
     return costs;
 }
@@ -141,6 +145,8 @@ static void chunk_took(et_decode *d, int n, double ns)
         return;
     bool known = (d->measured & 1) && (d->measured & 2 << i);
     double expected = d->costs.chunk[i] + (work > 0 ? n * d->costs.frame : 0);
+    if (known && expected > 0)
+        d->late = fmin(fmax(LATE_KEPT * d->late, cost + work - expected), MOST_LATE);
     if (known && expected > 0)
         d->spread += SPREAD_WEIGHT * (fabs(cost + work - expected) / expected - d->spread);
     d->costs.chunk[i] = blend(d, 2 << i, d->costs.chunk[i], cost);

@@ -34,6 +34,7 @@ typedef struct {
     et_costs costs;
     int measured;               /* bits: 0 the frame, i + 1 size i; what is not measured is a guess */
     double spread;              /* by how much a chunk's time differs from what was expected, as a share of it */
+    double late;                /* by how much the latest chunk of recent ones came too late, frames of time */
     double work;                /* the generator's for the frames in codes */
 
     int32_t codes[ET_MAX_CHUNK * ET_MAX_GROUPS];

@@ -77,7 +77,7 @@ static int adaptive(const et_schedule *s, const et_costs *c, const et_standing *
     for (int i = 0; i < s->n; i++) {
         int n = s->chunks[i], missing = n - at->pending - at->queued;
         double time = (missing > 0 ? missing : 0) * c->frame + et_cost_decode(c, n);
-        if (n > best && time * (1.0 + LATE * c->spread) <= at->ahead)
+        if (n > best && time * (1.0 + LATE * c->spread) + c->late <= at->ahead)
             best = n;
     }
     return best;
@@ -114,7 +114,7 @@ double et_start_shortage(const et_schedule *s, const et_costs *c, const et_stand
                 want = now.pending;
             double step = c->spread * (want * c->frame + et_cost_decode(c, want));
             variance += step * step;
-            double late = LATE * sqrt(variance);
+            double late = LATE * sqrt(variance) + c->late;
             while (want > 0) {
                 int n = et_fit_size(c->sizes, c->n_sizes, want);
                 decoded += cost_of_size(c, n);

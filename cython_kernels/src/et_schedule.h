@@ -28,6 +28,7 @@ typedef struct {
     double chunk[ET_MAX_SIZES];
     int turns;             /* both share the CPUs and take turns; 0: they compute at the same time */
     double spread;         /* by how much a chunk with its frames differs from this, as a share of it */
+    double late;           /* by how much the latest chunk of recent ones came too late */
 } et_costs;
 
 /* Where the decoder stands. */
@@ -55,7 +56,7 @@ et_costs et_costs_times(const et_costs *c, double factor);
 int et_schedule_next(const et_schedule *s, const et_costs *c, const et_standing *at);
 /* By how much playing would run dry if it began now and `remaining` more frames came at these costs: the longest gap,
  * below 0 when there is none (by how much it is missed). Chunks may be late by their spread; early and late ones
- * make up for each other, so that this grows with the root of their number. open: more may come, so the last chunk waits to be full. */
+ * make up for each other, so that this grows with the root of their number; and once as late as the latest. open: more may come, so the last chunk waits to be full. */
 double et_start_shortage(const et_schedule *s, const et_costs *c, const et_standing *at, int remaining, int open);
 
 #endif

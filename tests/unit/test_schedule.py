@@ -177,6 +177,14 @@ def test_the_head_room_grows_with_the_spread_but_slower_than_the_utterance() -> 
     assert (following(0, ahead=3.2), following(0, ahead=3.2, spread=0.1)) == (4, 1)
 
 
+def test_once_as_late_as_the_latest_of_recent_chunks_is_allowed_for() -> None:
+    more = {"frame": 0.6, "cost": {1: 0.3}, "ahead": 1.0, "remaining": 100}
+    assert start_shortage("fixed", [1], 1, **more) == pytest.approx(-0.1)
+    assert start_shortage("fixed", [1], 1, **more, late=0.6) == pytest.approx(0.5)
+    assert start_shortage("fixed", [1], 1, **(more | {"ahead": 2.0}), late=0.6) < 0
+    assert (following(0, ahead=3.2), following(0, ahead=3.2, late=0.3)) == (4, 1)
+
+
 @pytest.mark.parametrize("case", cases(60))
 def test_with_head_room_it_starts_later_and_never_runs_dry(case: Case) -> None:
     piece, at, gaps = play(case, None, margin=1.1)

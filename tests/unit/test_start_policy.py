@@ -77,7 +77,7 @@ def test_where_stages_take_turns_a_chunk_does_not_wait_for_the_talkers_next_step
 
 def decode(work_us: list[int]) -> DecodeLoop:
     """A decode loop that was told what each frame took to generate."""
-    pipe = Pipe(4)
+    pipe = Pipe(4, pcm_seconds=60, backpressure_seconds=60)
     loop = DecodeLoop(pipe, FakeDecoder(4, 1920, (1, 4, 8)), kind="fixed", chunks=(1,))
     thread = threading.Thread(target=loop.run)
     thread.start()
@@ -99,6 +99,15 @@ def test_costs_are_what_the_frames_say_and_the_spread_how_much_they_differ() -> 
     assert restless.costs[0] == pytest.approx(0.5, rel=0.2)
     assert steady.spread < 0.02
     assert restless.spread > 0.3
+
+
+def test_one_late_frame_is_remembered_for_a_while() -> None:
+    # 0.5 of a frame's duration each, and one that took 1.25.
+    steady, stalled = decode([40_000] * 40), decode([40_000] * 30 + [100_000] + [40_000] * 9)
+    assert steady.late < 0.15
+    assert 0.4 < stalled.late < 0.75
+    longer = decode([40_000] * 30 + [100_000] + [40_000] * 100)
+    assert longer.late < 0.15
 
 
 def test_what_was_measured_before_is_expected() -> None:
