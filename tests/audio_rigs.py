@@ -228,8 +228,8 @@ def make_paced_rig(
 
     It takes only the given rate (Hz), channels and ALSA format; 0 and "" leave it open. One program at a
     time can open it; another one gets EBUSY. It falls into `state` (SUSPENDED, DISCONNECTED) once, when frame
-    state_at is heard. What it has can be changed up to `fetch` frames before it is heard, or not at all although it
-    says so (rewinds 0; 2: its delay shows it, as with sound servers).
+    state_at is heard. What it has can be changed up to `fetch` frames before it is heard, or not at all
+    although it says so (rewinds 0; 2: its delay shows it, as with sound servers).
     """
     values = {
         "library": str(build_paced_plugin()),

@@ -3,8 +3,9 @@
 In rounds of a few seconds: the real engine over scripted kernels and a device that runs dry, fails and is
 busy at random; callers speak, abort, interrupt, pause, leave; some read a descriptor slowly or close it.
 After each round every utterance must have finished once and the device heard exactly what it should.
-Prints one line of figures every minute and a JSON object at the end, also when it is told to stop (SIGTERM,
-SIGINT); status 1 when anything was wrong. --cpu-percent 15 rests between rounds so that it takes no more of a CPU.
+Prints one line of figures every minute and a JSON object at the end, also when it is told to stop
+(SIGTERM, SIGINT); status 1 when anything was wrong. --cpu-percent 15 rests between rounds so that it takes no
+more of a CPU.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where sound stops or goes on in the middle of loud samples it fades: aborts, pauses, ends.
 
-On the paced device every sample that was heard is compared: what came before the fade is untouched, the fade has the
-gains it should have, and after it there is silence and nothing else.
+On the paced device every sample that was heard is compared: what came before the fade is untouched, the
+fade has the gains it should have, and after it there is silence and nothing else.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_a_pause_fades_out_and_in_and_loses_nothing(paced_rig: PacedRig) -> None
 
 
 def matches(part: npt.NDArray[np.int16], samples: npt.NDArray[np.int16], risen: bool) -> bool:
-    """Whether a part that was heard is the samples, with the fade at its end and, when risen, at its beginning."""
+    """Whether what was heard is the samples, fading at its end and, when risen, at its beginning."""
     if len(part) < len(samples):
         return False
     expected = rise(samples) if risen else samples

@@ -1,4 +1,4 @@
-"""The frame loop and playout allocate nothing: what is allocated does not grow with frames, nor with fades."""
+"""The frame loop and playout allocate nothing: allocations grow neither with frames nor with fades."""
 
 from __future__ import annotations
 
