@@ -96,8 +96,10 @@ async def engine(config: Config, text: str, seconds: float, repeats: int) -> dic
 
 def quarters(records: np.ndarray[Any, Any]) -> list[float]:
     """Median ms of a frame in each quarter of an utterance's frame records: what its length costs."""
-    busy = (records["wall_ns"] - records["part_ns"][:, p.STEP_WAIT]) / 1e6
-    return [round(float(np.median(part)), 2) for part in np.array_split(busy, 4) if len(part)]
+    part, n = records["part_ns"], int(records["n"].max()) if len(records) else 0
+    substeps = part[:, p.STEP_SUBSTEPS : p.STEP_SUBSTEPS + n].sum(axis=1)
+    busy = (part[:, p.STEP_TALKER] + substeps + part[:, p.STEP_SAMPLE]) / 1e6
+    return [round(float(np.median(share)), 2) for share in np.array_split(busy, 4) if len(share)]
 
 
 async def played(config: Config, text: str, seconds: float, repeats: int) -> list[dict[str, Any]]:
