@@ -11,6 +11,7 @@ from typing import Any
 import model_files
 import numpy as np
 import pytest
+from edgettsd_tools.parity import build_prompt, open_parts
 from engine_rig import SPF, Rig, drive, expected_pcm, with_config
 from english_files import small_files
 
@@ -138,6 +139,16 @@ def test_the_length_is_known_before(parts: BundleParts, text: str, rate: float |
     options = SpeakOptions(rate=rate)
     segment = parts.segment(text, options)
     assert parts.frames(text, options) == segment.end_frames - segment.drop_frames
+
+
+def test_parity_opens_it(bundle: Path, parts: BundleParts) -> None:
+    """With the same prompt as the engine's."""
+    opened = open_parts(bundle)
+    case = {"text": "Hello, world!", "voice": None, "language": None, "instruct": None, "layout": "streaming"}
+    prompt = build_prompt(opened, case | {"voice": parts.info.voices[0].id}, {})
+    segment = parts.segment("Hello, world!", SpeakOptions(language="auto"))
+    assert np.array_equal(prompt.prompt, segment.prompt)
+    assert np.array_equal(prompt.trailing, segment.trailing)
 
 
 def test_the_rate_scales_lengths(bundle: Path, parts: BundleParts) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgettsd.models.qwen3_tts import LoopSampling, Prompt, PromptBuilder, Sampling, TextTokenizer
+from edgettsd.models.qwen3_tts import LoopSampling, Prompt, PromptBuilder, Sampling
 from edgettsd.models.store import Bundle, open_bundle
 
 Floats = npt.NDArray[np.float32]
@@ -49,12 +49,13 @@ class Parts:
         from cython_kernels.litert import LiteRtDecoder
         from cython_kernels.llama import LlamaTalker
         from cython_kernels.predictor import GgmlPredictor
+        from edgettsd.engine.bundle_parts import load_tokenizer
 
         self.bundle, self.manifest = bundle, bundle.manifest
         self.file = bundle.open_embeddings()
         self.arrays: dict[str, npt.NDArray[Any]] = dict(self.file)
         self.tables = [self.arrays[f"codec.{group}"] for group in range(self.manifest.code_groups)]
-        self.tokenizer = TextTokenizer.load(bundle.files["tokenizer.gguf"], self.manifest.tokens)
+        self.tokenizer = load_tokenizer(bundle)
         self.sampling = Sampling.from_manifest(self.manifest.raw)
         self.talker = LlamaTalker(bundle.files["talker.gguf"], max_context=1024, threads=threads)
         self.predictor = GgmlPredictor(bundle.files["predictor.gguf"], threads=threads)
