@@ -193,7 +193,7 @@ def test_states_may_be_updated_in_place(conv: str, folder: Path, tensors: refere
         _states_are_read_once(graph)
 
 
-@pytest.mark.parametrize("precision", ["f32", "f16", "int8"])
+@pytest.mark.parametrize("precision", ["f32", "f16", "int8", "w8"])
 def test_signatures_share_aligned_weights(precision: str, folder: Path, tensors: reference.Tensors) -> None:
     three = _build(folder, f"three_{precision}", tensors, precision=precision)
     one = _build(folder, f"single_{precision}", tensors, precision=precision, chunks=(4,))

@@ -11,17 +11,19 @@ from edgettsd.text.english.frames import (
     MIN_PAUSE_SECONDS,
     PAIRS,
     SLOT_SECONDS,
+    SOUND_IDS,
+    SOUNDS,
     SPECIAL_IDS,
     VOCAB,
     pair_ids,
     pair_phones,
     slots,
 )
-from edgettsd.text.english.phones import FUNCTION_WORDS, PHONE_IDS, PHONES, unstressed
+from edgettsd.text.english.phones import FUNCTION_WORDS, PHONES, unstressed
 
 
 def names(ids: list[int]) -> list[str]:
-    return [PHONES[i] for i in ids]
+    return [SOUNDS[i] for i in ids]
 
 
 def sentence(rng: random.Random) -> tuple[list[str], list[float]]:
@@ -29,7 +31,7 @@ def sentence(rng: random.Random) -> tuple[list[str], list[float]]:
     phones, lengths = ["SP"], [rng.uniform(0.02, 0.1)]
     for _ in range(rng.randrange(1, 8)):
         for _ in range(rng.randrange(1, 7)):
-            phones.append(rng.choice([p for p in PHONES[1:] if p != phones[-1]]))
+            phones.append(rng.choice([p for p in SOUNDS[1:] if p != phones[-1]]))
             lengths.append(rng.choice((0.0, 0.0232, 0.0348, 0.0464, 0.1161, 0.209, rng.uniform(0, 0.3))))
         phones.append("SP")
         lengths.append(rng.choice((0.0232, 0.0464, 0.0697, 0.1393)))
@@ -38,7 +40,8 @@ def sentence(rng: random.Random) -> tuple[list[str], list[float]]:
 
 def test_phone_set() -> None:
     assert len(PHONES) == 70 == len(set(PHONES)) and PHONES[0] == "SP"
-    assert VOCAB == 70 * 70 + 7 and PAIRS == 4900
+    assert len(SOUNDS) == 55 and VOCAB == 55 * 55 + 7 and PAIRS == 3025
+    assert SOUND_IDS["AE2"] == SOUND_IDS["AE1"] != SOUND_IDS["AE0"]
     assert sorted(SPECIAL_IDS.values()) == list(range(PAIRS, VOCAB))
     assert unstressed(["DH", "AH1", "IH2", "ER0"]) == ["DH", "AH0", "IH2", "ER0"]
     assert "the" in FUNCTION_WORDS
@@ -92,7 +95,7 @@ def test_boundaries_that_fit_the_grid_are_kept() -> None:
     for _ in range(200):
         phones = [rng.choice(PHONES[1:]) for _ in range(rng.randrange(1, 30))]
         counts = [rng.randrange(1, 6) for _ in phones]
-        expected = [PHONE_IDS[p] for p, n in zip(phones, counts, strict=True) for _ in range(n)]
+        expected = [SOUND_IDS[p] for p, n in zip(phones, counts, strict=True) for _ in range(n)]
         assert slots(phones, [n * SLOT_SECONDS for n in counts]) == expected
 
 
@@ -132,18 +135,18 @@ def test_bad_slots_are_refused(phones: list[str], seconds: list[float], named: s
 
 
 def test_pairs() -> None:
-    b, d, sp = PHONE_IDS["B"], PHONE_IDS["D"], PHONE_IDS["SP"]
+    b, d, sp = SOUND_IDS["B"], SOUND_IDS["D"], SOUND_IDS["SP"]
     assert pair_ids([]) == []
-    assert pair_ids([b, d]) == [b * 70 + d]
-    assert pair_ids([b, d, b]) == [b * 70 + d, b * 70 + sp]
-    every = [token for a in range(70) for c in range(70) for token in pair_ids([a, c])]
+    assert pair_ids([b, d]) == [b * 55 + d]
+    assert pair_ids([b, d, b]) == [b * 55 + d, b * 55 + sp]
+    every = [token for a in range(55) for c in range(55) for token in pair_ids([a, c])]
     assert every == list(range(PAIRS))
-    assert pair_phones(b * 70 + d) == ("B", "D")
+    assert pair_phones(b * 55 + d) == ("B", "D")
 
 
-@pytest.mark.parametrize("bad", [-1, 70])
+@pytest.mark.parametrize("bad", [-1, 55])
 def test_bad_pairs_are_refused(bad: int) -> None:
-    with pytest.raises(ValueError, match="phone id"):
+    with pytest.raises(ValueError, match="sound is"):
         pair_ids([0, bad])
 
 

@@ -40,6 +40,23 @@ def pronouncer(tmp_path_factory: pytest.TempPathFactory, lexicon_file: Path) -> 
     return Pronouncer(Lexicon.load(lexicon_file), LetterToSound.load(path))
 
 
+def test_words_that_the_letters_say_need_no_phones(tmp_path: Path) -> None:
+    class Letters:
+        def phones(self, word: str) -> list[str]:
+            return ["K", "AE1", "T"] if word == "cat" else ["D"]
+
+    entries = {"cat": [["K", "AE1", "T"]], "cats": [["K", "AE1", "T", "S"]], "cog": [["K", "AA1", "G"]]}
+    small, large = tmp_path / "small.bin", tmp_path / "large.bin"
+    assert lexicon_tool.build(entries, small, Letters()) < lexicon_tool.build(entries, large)  # type: ignore[arg-type]
+    lexicon = Lexicon.load(small)
+    assert [lexicon.phones(w) for w in ("cat", "cog", "dog")] == [["SP"], ["K", "AA1", "G"], None]
+    said = Pronouncer(lexicon, Letters())  # type: ignore[arg-type]
+    assert said.known("cat") and not said.known("dog")
+    assert said.word("cat") == ["K", "AE1", "T"] and said.word("cats") == ["K", "AE1", "T", "S"]
+    # A stem whose phones the letters say serves for other words too.
+    assert said.word("catness") == ["K", "AE1", "T", "N", "AH0", "S"]
+
+
 def test_the_dictionary_is_whole(entries: dict[str, list[list[str]]]) -> None:
     assert len(entries) == 124_926
     assert entries["tomato"] == [["T", "AH0", "M", "EY1", "T", "OW2"], ["T", "AH0", "M", "AA1", "T", "OW2"]]

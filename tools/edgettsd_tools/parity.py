@@ -23,7 +23,9 @@ Floats = npt.NDArray[np.float32]
 Case = dict[str, Any]
 
 PROMPT_LIMIT = 1e-5
-DECODER_DB = {"f32": 100.0, "f16": 40.0, "int8": 15.0}
+# Positions of the talker: those of the daemon, since the way to attend depends on them.
+CONTEXT = 512
+DECODER_DB = {"f32": 100.0, "f16": 40.0, "int8": 15.0, "w8": 25.0}
 # Largest error of a hidden state, relative to the largest hidden value, under teacher forcing.
 HIDDEN_LIMIT = {"f32": 2e-3, "f16": 1e-2, "q8_0": 0.1, "q4_0": 0.6}
 # Least share of steps whose most likely code is the official one; random weights are the hardest case.
@@ -57,7 +59,7 @@ class Parts:
         self.tables = [self.arrays[f"codec.{group}"] for group in range(self.manifest.code_groups)]
         self.tokenizer = load_tokenizer(bundle)
         self.sampling = Sampling.from_manifest(self.manifest.raw)
-        self.talker = LlamaTalker(bundle.files["talker.gguf"], max_context=1024, threads=threads)
+        self.talker = LlamaTalker(bundle.files["talker.gguf"], max_context=CONTEXT, threads=threads)
         self.predictor = GgmlPredictor(bundle.files["predictor.gguf"], threads=threads)
         self.decoder = LiteRtDecoder(
             bundle.files["decoder.tflite"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from edgettsd.text.english.phones import PAUSE, PHONE_IDS, PHONES
+from edgettsd.text.english.phones import PAUSE, PHONES
 
 SLOT_SECONDS = 0.04
 # A gap between words that is shorter than this is no pause: its neighbours share it.
@@ -17,7 +17,12 @@ MIN_PAUSE_SECONDS = 0.065
 # The longest length of one phone that is taken: beyond it the text stream would be absurdly long.
 MAX_PHONE_SECONDS = 10.0
 
-PAIRS = len(PHONES) ** 2
+SOUNDS = tuple(phone for phone in PHONES if not phone.endswith("2"))
+"""What a slot can hold; secondary stress sounds as the primary one does."""
+SOUND_IDS = {phone: SOUNDS.index(phone.replace("2", "1")) for phone in PHONES}
+"""The slot id of each phone."""
+
+PAIRS = len(SOUNDS) ** 2
 SPECIALS = ("im_start", "im_end", "tts_pad", "tts_bos", "tts_eos", "assistant", "newline")
 SPECIAL_IDS = {name: PAIRS + index for index, name in enumerate(SPECIALS)}
 """Ids of the tokens that are not pairs; they mean what they mean in the official prompt."""
@@ -26,7 +31,7 @@ VOCAB = PAIRS + len(SPECIALS)
 
 
 def slots(phones: Sequence[str], seconds: Sequence[float]) -> list[int]:
-    """The phone id of every 40 ms slot of a sentence.
+    """The sound (index of SOUNDS) in every 40 ms slot of a sentence.
 
     `phones` are names of PHONES, `seconds` their lengths. Gaps (SP) inside the sentence below 65 ms are
     halved between their neighbours first. Then the boundaries move to the slot grid, with the least squared
@@ -37,7 +42,7 @@ def slots(phones: Sequence[str], seconds: Sequence[float]) -> list[int]:
     if len(phones) != len(seconds):
         raise ValueError(f"{len(phones)} phones but {len(seconds)} lengths; one length a phone is needed")
     for phone, length in zip(phones, seconds, strict=True):
-        if phone not in PHONE_IDS:
+        if phone not in SOUND_IDS:
             raise ValueError(f"phone is {phone!r}; allowed are {', '.join(PHONES)}")
         if not 0.0 <= length <= MAX_PHONE_SECONDS:
             raise ValueError(f"length of {phone} is {length}; allowed: 0 to {MAX_PHONE_SECONDS} s")
@@ -45,27 +50,27 @@ def slots(phones: Sequence[str], seconds: Sequence[float]) -> list[int]:
     ends = _grid(lengths)
     out: list[int] = []
     for name, end in zip(names, ends, strict=True):
-        out += [PHONE_IDS[name]] * (end - len(out))
+        out += [SOUND_IDS[name]] * (end - len(out))
     return out
 
 
 def pair_ids(slot_ids: Sequence[int]) -> list[int]:
-    """Token ids, one a frame: first slot's phone * len(PHONES) + second slot's.
+    """Token ids, one a frame: first slot's sound * len(SOUNDS) + second slot's.
 
-    An odd number of slots is padded with SP. Raises ValueError for what is no phone id.
+    An odd number of slots is padded with SP. Raises ValueError for what is no sound's index.
     """
-    for phone in slot_ids:
-        if not 0 <= phone < len(PHONES):
-            raise ValueError(f"phone id is {phone}; allowed: 0 to {len(PHONES) - 1}")
-    padded = [*slot_ids, PHONE_IDS[PAUSE]] if len(slot_ids) % 2 else slot_ids
-    return [padded[i] * len(PHONES) + padded[i + 1] for i in range(0, len(padded), 2)]
+    for sound in slot_ids:
+        if not 0 <= sound < len(SOUNDS):
+            raise ValueError(f"sound is {sound}; allowed: 0 to {len(SOUNDS) - 1}")
+    padded = [*slot_ids, SOUND_IDS[PAUSE]] if len(slot_ids) % 2 else slot_ids
+    return [padded[i] * len(SOUNDS) + padded[i + 1] for i in range(0, len(padded), 2)]
 
 
 def pair_phones(token: int) -> tuple[str, str]:
-    """The two phones of a pair token. Raises ValueError when `token` is none."""
+    """The two sounds of a pair token. Raises ValueError when `token` is none."""
     if not 0 <= token < PAIRS:
         raise ValueError(f"pair token is {token}; allowed: 0 to {PAIRS - 1}")
-    return PHONES[token // len(PHONES)], PHONES[token % len(PHONES)]
+    return SOUNDS[token // len(SOUNDS)], SOUNDS[token % len(SOUNDS)]
 
 
 def _share_gaps(phones: Sequence[str], lengths: list[float]) -> tuple[list[str], list[float]]:

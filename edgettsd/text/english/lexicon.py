@@ -3,7 +3,8 @@
 Tensors of the file: ``data`` (uint8), and ``blocks`` (int32 [blocks + 1]), where each block of BLOCK words
 begins in it, and its size at the end. An entry is one byte, letters shared with the word before (high four
 bits) and further letters (low four bits; 15 means that their number follows as a byte), the letters, and the
-phone ids, the last one with bit 7 set. The first word of a block shares nothing.
+phone ids, the last one with bit 7 set. The first word of a block shares nothing. The phone SP alone stands
+for a word that is said as the letter-to-sound model of the same voice says it: half of all words do.
 """
 
 from __future__ import annotations
@@ -50,8 +51,10 @@ class Lexicon:
         return cls(SafetensorsFile(Path(path)))
 
     def phones(self, word: str) -> list[str] | None:
-        """Phones of a lower-case word, None when it is not there. Raises ModelInvalidError for damaged "
-        "data."""
+        """Phones of a lower-case word, [PAUSE] when its letters say them, None when it is not there.
+
+        Raises ModelInvalidError for damaged data.
+        """
         found = self._find(word)
         return None if found is None else [PHONES[p] for p in found]
 

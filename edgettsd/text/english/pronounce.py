@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgettsd.text.english.letters import LetterToSound, one_stress
 from edgettsd.text.english.lexicon import MAX_WORD, Lexicon
-from edgettsd.text.english.phones import FUNCTION_WORDS, unstressed
+from edgettsd.text.english.phones import FUNCTION_WORDS, PAUSE, unstressed
 
 MARKS = ",;:.!?"
 
@@ -120,6 +120,11 @@ class Pronouncer:
         """Whether the dictionary has the lower-case word."""
         return word in self._lexicon or word in _OWN
 
+    def _listed(self, word: str) -> list[str] | None:
+        """Phones of a word of the dictionary, None when it is not there."""
+        found = self._lexicon.phones(word)
+        return self._letters.phones(word) if found == [PAUSE] else found
+
     def sentence(self, items: Sequence[str]) -> list[list[str]]:
         """Phones of every item of `reader.read`; a mark has none."""
         return [
@@ -133,7 +138,7 @@ class Pronouncer:
             return phones + _plural(phones) if word.endswith("s") and len(word) > 2 else phones
         if word in _OWN:
             return _OWN[word].split()
-        found = self._lexicon.phones(word)
+        found = self._listed(word)
         if found is None and len(word) <= MAX_WORD:
             found = self._derived(word)
         return found or self._letters.phones(word)
@@ -175,7 +180,7 @@ class Pronouncer:
         if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "aeiou":
             forms.insert(0, stem[:-1])
         for form in forms:
-            if len(form) >= 3 and (found := self._lexicon.phones(form)):
+            if len(form) >= 3 and (found := self._listed(form)):
                 return found
         return None
 
@@ -197,7 +202,7 @@ class Pronouncer:
         return None
 
     def _known_exact(self, stem: str) -> list[str] | None:
-        return self._lexicon.phones(stem) if len(stem) >= 3 else None
+        return self._listed(stem) if len(stem) >= 3 else None
 
     def _affixed(self, word: str) -> list[str] | None:
         for ending, phones in _SUFFIXES.items():
@@ -207,7 +212,7 @@ class Pronouncer:
                     return stem + phones.split()
         for beginning, phones in _PREFIXES.items():
             if word.startswith(beginning) and len(word) - len(beginning) >= 4:
-                stem = self._lexicon.phones(word[len(beginning) :]) or self._inflected(word[len(beginning) :])
+                stem = self._listed(word[len(beginning) :]) or self._inflected(word[len(beginning) :])
                 if stem:
                     return phones.split() + stem
         return None
@@ -215,8 +220,8 @@ class Pronouncer:
     def _compound(self, word: str) -> list[str] | None:
         """Two known words of four letters or more, the first one stressed."""
         for cut in range(len(word) - 4, 3, -1):
-            first = self._lexicon.phones(word[:cut])
-            second = self._lexicon.phones(word[cut:]) if first else None
+            first = self._listed(word[:cut])
+            second = self._listed(word[cut:]) if first else None
             if first and second:
                 return one_stress(first + second)
         return None

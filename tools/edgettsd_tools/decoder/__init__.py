@@ -37,10 +37,11 @@ def build_decoder(
 
     config: the speech tokenizer's ``decoder_config``. tensors: returns the f32 tensor of a name in
     the official decoder's state dict (without its ``decoder.`` prefix). precision: f32, f16 (weights
-    rounded to float16) or int8 (weights int8 a channel, activations quantised at run time).
+    rounded to float16), int8 (weights int8 a channel, activations quantised at run time) or w8 (weights
+    int8 a channel in the file only: a small file, but the memory and the time of f32).
     chunks: frames a call, one signature ``decode_N`` each; all share one copy of the weights.
     conv: how the residual units' 7-tap convolutions are computed: direct, or toom (Toom-Cook, f32
-    only: a third less time). By default direct for f16 and int8; for f32 both are made and run, and
+    only: a third less time). By default direct for all but f32; for f32 both are made and run, and
     toom is taken when it is within 101 dB of direct.
 
     A signature takes ``codes`` int32 [1, N, quantizers] (each below codebook_size) and ``state_00``..

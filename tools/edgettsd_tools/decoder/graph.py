@@ -317,5 +317,5 @@ class DecoderGraph:
         return self._causal(x, name, 1, precision=self._unquantized(), activation="relu_n1_to_1")
 
     def _unquantized(self) -> str:
-        """The precision of layers that int8 leaves alone."""
-        return "f32" if self._ops.precision == "int8" else self._ops.precision
+        """The precision of layers that int8 and w8 leave alone."""
+        return "f32" if self._ops.precision in ("int8", "w8") else self._ops.precision

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .flatbuffer import Constant, Graph, Tensor
 from .weights import F32, Affine
 
-PRECISIONS = ("f32", "f16", "int8")
+PRECISIONS = ("f32", "f16", "int8", "w8")
 _VALID = schema.Padding.VALID
 _ACTIVATIONS: dict[str, int] = {
     "": schema.ActivationFunctionType.NONE,
@@ -57,15 +57,22 @@ class Ops:
         return self.graph.constant(name, lambda: Constant(np.array(values, np.int32)))
 
     def weight(self, name: str, make: Callable[[], F32], precision: str) -> Tensor:
-        """A weight stored in ``precision``; f16 is widened by a DEQUANTIZE that runs once, at load."""
+        """A weight stored in ``precision``; a DEQUANTIZE that runs once, at load, widens f16 and w8."""
         if precision == "int8":
             return self.graph.constant(name, lambda: quantize_rows(make()))
         if precision == "f32":
             return self.f32(name, make)
         if name not in self._wide:
-            narrow = self.graph.constant(name, lambda: Constant(half_precision(make(), name)))
+            if precision == "w8":
+                narrow = self.graph.constant(name, lambda: quantize_rows(make()))
+            else:
+                narrow = self.graph.constant(name, lambda: Constant(half_precision(make(), name)))
             self._wide[name] = self.graph.op(
-                "DEQUANTIZE", [narrow], narrow.shape, "DequantizeOptions", version=3
+                "DEQUANTIZE",
+                [narrow],
+                narrow.shape,
+                "DequantizeOptions",
+                version=2 if precision == "w8" else 3,
             )
         return self._wide[name]
 

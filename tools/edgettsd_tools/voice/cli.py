@@ -12,20 +12,18 @@ from typing import Any
 from edgettsd_tools.progress import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, die
 
 DESCRIPTION = """\
-Train the built-in English voice: sentences, teacher audio, codec, waveform decoder, talker, export,
-evaluation. All that is made lies in one work folder. Every step takes up where it was stopped; the trainings
-count their CPU minutes over all runs, save every four minutes, and read new teacher audio as it comes.
+Train the built-in English voice: sentences, teacher audio, codec, talker, export, evaluation. All that is
+made lies in one work folder. Every step takes up where it was stopped; the training counts its CPU minutes
+over all runs, saves every four minutes, and reads new teacher audio as it comes.
 """
 EPILOG = """\
-a whole training, in order (the last three trainings may run side by side):
-  tools/train_voice synth WORK --hours 4
+a whole training, in order:
+  tools/train_voice synth WORK --hours 6
   tools/train_voice codec WORK
-  tools/train_voice vocoder WORK
-  tools/train_voice decoder WORK --minutes 60
-  tools/train_voice talker WORK --minutes 60
+  tools/train_voice talker WORK --minutes 40
   tools/train_voice frontend WORK
   tools/train_voice export WORK OUT_CHECKPOINT
-  tools/convert OUT_CHECKPOINT OUT_BUNDLE
+  tools/convert OUT_CHECKPOINT OUT_BUNDLE --talker q8_0 --predictor f16 --decoder w8
   tools/train_voice eval WORK --bundle OUT_BUNDLE
 """
 
@@ -50,25 +48,15 @@ def _parser() -> argparse.ArgumentParser:
     synth = step("synth", "let the teacher speak the sentences")
     synth.add_argument("--hours", type=float, default=4.0, help="hours of speech (default: %(default)s)")
     codec = step("codec", "fit the codec to the teacher audio that there is")
-    codec.add_argument("--groups", type=int, default=8, help="codes a frame (default: %(default)s)")
+    codec.add_argument("--groups", type=int, default=11, help="codes a frame (default: %(default)s)")
     codec.add_argument("--entries", type=int, default=256, help="entries a code (default: %(default)s)")
     codec.add_argument("--dims", type=int, default=64, help="principal components (default: %(default)s)")
-    for name, text in (
-        ("decoder", "train the waveform decoder"),
-        ("talker", "train talker and code predictor"),
-    ):
-        training = step(name, text)
-        training.add_argument(
-            "--minutes", type=float, required=True, help="CPU minutes in all runs together, with those before"
-        )
-        training.add_argument("--rate", type=float, help="highest learning rate")
-        training.add_argument(
-            "--decay", type=float, help="last part of the time in which the rate falls, 0 to 1"
-        )
-        if name == "decoder":
-            training.add_argument(
-                "--adversarial", type=float, help="CPU minute from which the discriminator takes part"
-            )
+    training = step("talker", "train the talker")
+    training.add_argument(
+        "--minutes", type=float, required=True, help="CPU minutes in all runs together, with those before"
+    )
+    training.add_argument("--rate", type=float, help="highest learning rate")
+    training.add_argument("--decay", type=float, help="last part of the time in which the rate falls, 0 to 1")
     step("frontend", "make lexicon, letter-to-sound model and phone lengths: WORK/frontend")
     export = step("export", "write a checkpoint in the official layout")
     export.add_argument("out", metavar="OUT_CHECKPOINT", type=Path, help="folder, replaced if it exists")
@@ -123,19 +111,6 @@ def _run(options: Any) -> None:
         synthesize(options.work / "synth", options.hours, options.threads)
     elif options.step == "codec":
         _codec(options)
-    elif options.step == "vocoder":
-        from edgettsd_tools.voice import train_decoder
-
-        train_decoder.learn_vocoder(options.work, options.minutes, seed=options.seed)
-    elif options.step == "decoder":
-        from edgettsd_tools.voice import train_decoder
-
-        train_decoder.train(
-            options.work,
-            options.minutes,
-            seed=options.seed,
-            **_given(options, "rate", "decay", "adversarial"),
-        )
     elif options.step == "talker":
         from edgettsd_tools.voice import train_talker
 
@@ -148,9 +123,11 @@ def _run(options: Any) -> None:
 
         folder = options.work / "frontend"
         folder.mkdir(parents=True, exist_ok=True)
-        pronunciations.main([str(folder / "lexicon.bin")])
+        spelling = folder / "letters.bin"
+        letters.main([str(spelling), "--threads", str(options.threads)])
+        # The dictionary leaves out what the letters say, so it belongs to this very model.
+        pronunciations.main([str(folder / "lexicon.bin"), "--letters", str(spelling)])
         durations.main([str(options.work / "synth"), str(folder / "durations.bin")])
-        letters.main([str(folder / "letters.bin"), "--threads", str(options.threads)])
     elif options.step == "export":
         from edgettsd_tools.voice.export import export_checkpoint
 
@@ -169,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Before numpy and torch are imported: they read these once.
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
     try:
-        if options.step in ("vocoder", "decoder", "talker", "export", "eval"):
+        if options.step in ("talker", "export", "eval"):
             import torch
 
             torch.set_num_threads(options.threads)

@@ -21,7 +21,7 @@ LEAD = 4
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence: text, its tokens (one a frame), features [frames, 328], audio int16 [frames * 1920]."""
+    """One sentence: text, its tokens (one a frame), features [frames, SIZE], audio int16 [frames * 1920]."""
 
     text: str
     tokens: npt.NDArray[np.int64]

@@ -1,12 +1,10 @@
-"""The official 12 Hz codec decoder for training: same tensors and names, small, with a fused snake.
+"""The official 12 Hz codec decoder in small: same tensors and names.
 
 `state_dict` keys are those of ``decoder.*`` in an official speech tokenizer.
 """
 
 from __future__ import annotations
 
-import functools
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,49 +16,27 @@ CONFIG: dict[str, Any] = {
     "attention_dropout": 0.0,
     "codebook_dim": 128,
     "codebook_size": 256,
-    "decoder_dim": 256,
-    "head_dim": 48,
+    "decoder_dim": 192,
+    "head_dim": 16,
     "hidden_act": "silu",
     "hidden_size": 192,
-    "intermediate_size": 384,
-    "latent_dim": 192,
+    "intermediate_size": 32,
+    "latent_dim": 240,
     "layer_scale_initial_scale": 0.1,
     "max_position_embeddings": 8000,
-    "num_attention_heads": 4,
-    "num_hidden_layers": 2,
-    "num_key_value_heads": 4,
+    "num_attention_heads": 1,
+    "num_hidden_layers": 1,
+    "num_key_value_heads": 1,
     "num_quantizers": 8,
     "num_semantic_quantizers": 1,
     "rms_norm_eps": 1e-05,
     "rope_theta": 10000,
     "semantic_codebook_size": 256,
     "sliding_window": 12,
-    "upsample_rates": [2, 3, 4, 4, 5],
-    "upsampling_ratios": [2, 2],
+    "upsample_rates": [3, 4, 4, 5],
+    "upsampling_ratios": [2, 2, 2],
     "vector_quantization_hidden_dimension": 64,
 }
-
-
-@functools.cache
-def _kernel() -> Any:
-    from torch.utils.cpp_extension import load
-
-    source = Path(__file__).with_name("snake.cpp")
-    flags = ["-O3", "-march=native", "-ffast-math", "-fno-math-errno"]
-    return load("edgettsd_snake", [str(source)], extra_cflags=flags, verbose=False)
-
-
-class _Snake(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-        a, b = alpha.exp(), beta.exp()
-        x = x.contiguous()
-        ctx.save_for_backward(x, a, b)
-        return _kernel().forward(x, a, b)  # type: ignore[no-any-return]
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        return tuple(_kernel().backward(grad.contiguous(), *ctx.saved_tensors))
 
 
 class _HalfLinear(torch.autograd.Function):
@@ -101,7 +77,8 @@ class Snake(nn.Module):
         self.beta = nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        return _Snake.apply(x, self.alpha, self.beta)  # type: ignore[no-any-return]
+        wave = torch.sin(x * self.alpha.exp()[:, None])
+        return x + wave * wave / self.beta.exp()[:, None]
 
 
 class Conv(nn.Module):
@@ -320,15 +297,12 @@ class Quantizer(nn.Module):
         self.rvq_first = _Quantizer(1, *sizes)
         self.rvq_rest = _Quantizer(c["num_quantizers"] - 1, *sizes)
 
-    def forward(self, codes: Tensor, keep: Tensor | None = None) -> Tensor:
+    def forward(self, codes: Tensor) -> Tensor:
         total: Any = 0.0
         for part, start in ((self.rvq_first, 0), (self.rvq_rest, 1)):
             vectors: Any = 0.0
             for index, layer in enumerate(part.vq.layers):
-                row = fn.embedding(codes[:, start + index], layer._codebook.embedding_sum)
-                if keep is not None:
-                    row = row * (start + index < keep)[:, None, None]
-                vectors = vectors + row
+                vectors = vectors + fn.embedding(codes[:, start + index], layer._codebook.embedding_sum)
             total = total + part.output_proj(vectors.transpose(1, 2))
         return total  # type: ignore[no-any-return]
 
@@ -354,22 +328,13 @@ class Decoder(nn.Module):
             Conv(width >> len(rates), 1, 7),
         )
 
-    def forward(self, codes: Tensor, keep: Tensor | None = None) -> Tensor:
-        x = self.pre_conv(self.quantizer(codes, keep))
+    def forward(self, codes: Tensor) -> Tensor:
+        x = self.pre_conv(self.quantizer(codes))
         # The official class has no shortcut around the transformer; its layers are residual inside.
         x = self.pre_transformer(x.transpose(1, 2)).transpose(1, 2)
         for stage in self.upsample:
             x = stage(x)
         return self.decoder(x)[:, 0]  # type: ignore[no-any-return]
-
-    def start_from(self, books: Tensor) -> None:
-        """Take codebooks [groups, entries, dims] and project first and rest alike, so that they add up."""
-        scale = books.sum(0).std() + books[0].std()
-        with torch.no_grad():
-            layers = [*self.quantizer.rvq_first.vq.layers, *self.quantizer.rvq_rest.vq.layers]
-            for layer, book in zip(layers, books, strict=True):
-                layer._codebook.embedding_sum.copy_(book / scale)
-            self.quantizer.rvq_rest.output_proj.weight.copy_(self.quantizer.rvq_first.output_proj.weight)
 
 
 def config_for(groups: int, entries: int) -> dict[str, Any]:

@@ -17,10 +17,11 @@ from edgettsd_tools.progress import EXIT_USAGE, die
 from edgettsd_tools.voice import listen
 from edgettsd_tools.voice.codec import Codec
 from edgettsd_tools.voice.data import LEAD
-from edgettsd_tools.voice.features import FRAME, features, griffin_lim
+from edgettsd_tools.voice.decoder import decode, make, typical
+from edgettsd_tools.voice.features import features
 from edgettsd_tools.voice.synth import Teacher, lexicon, pronounce
-from edgettsd_tools.voice.train_decoder import load_decoder
 from edgettsd_tools.voice.train_talker import load_talker
+from edgettsd_tools.voice.vocoder import render
 
 ROOT = Path(__file__).resolve().parents[3]
 LISTS = ("voice-heldout.txt", "voice-harvard-style.txt")
@@ -43,11 +44,11 @@ class Sentences:
         return [pcm for pcm, _, _ in self.spoken]
 
     def codec(self) -> list[Any]:
-        """The codes by Griffin-Lim."""
-        return [griffin_lim(self._codec.rows(codes), 40) for codes in self.codes]
+        """The codes by the vocoder itself."""
+        return [render(self._codec.rows(codes)).clip(-1.0, 1.0) for codes in self.codes]
 
     def decoder(self) -> list[Any]:
-        """The codes by the trained decoder."""
+        """The codes by the decoder in torch."""
         return self._decode(self.codes)
 
     def voice(self) -> list[Any]:
@@ -57,14 +58,8 @@ class Sentences:
         return self._decode([codes[LEAD:].numpy() for codes in model.generate(tokens, LEAD)])
 
     def _decode(self, codes: Sequence[Any]) -> list[Any]:
-        model = load_decoder(self.work / "decoder.pt")
-        with torch.no_grad():
-            return [
-                model(torch.as_tensor(c).T[None])[0].clamp(-1, 1).numpy()
-                if len(c)
-                else np.zeros(FRAME, np.float32)
-                for c in codes
-            ]
+        decoder = make(self._codec, typical(self.work, self._codec))
+        return [decode(decoder, c) for c in codes]
 
 
 def _bundle(bundle: Path, work: Path, texts: list[str]) -> list[Any]:

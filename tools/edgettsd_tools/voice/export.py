@@ -16,9 +16,10 @@ from edgettsd.text.english.frames import SPECIAL_IDS, VOCAB
 from edgettsd_tools import layout, sizes
 from edgettsd_tools.frontend import write_frontend
 from edgettsd_tools.safetensors_writer import Entry, write_safetensors
+from edgettsd_tools.voice.codec import Codec
 from edgettsd_tools.voice.data import LEAD
+from edgettsd_tools.voice.decoder import DELAY, make, typical
 from edgettsd_tools.voice.talker_net import Model
-from edgettsd_tools.voice.train_decoder import load_decoder
 from edgettsd_tools.voice.train_talker import load_talker
 
 VOICE = "joe"
@@ -206,12 +207,13 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def export_checkpoint(work: Path, out: Path, gain: float = 1.0) -> None:
-    """Write the checkpoint folder `out` (replaced if it exists) from work/talker.pt and work/decoder.pt.
+    """Write the checkpoint folder `out` (replaced if it exists) from work/codec.npz and work/talker.pt.
 
     The front end's data files are taken from work/frontend; `gain` makes the voice louder. Raises
     FileNotFoundError for what is missing.
     """
-    model, decoder = load_talker(work / "talker.pt"), load_decoder(work / "decoder.pt")
+    codec, model = Codec.load(work / "codec.npz"), load_talker(work / "talker.pt")
+    decoder = make(codec, typical(work, codec))
     with torch.no_grad():
         for parameter in decoder.decoder[-1].parameters():
             parameter.mul_(gain)
@@ -230,7 +232,7 @@ def export_checkpoint(work: Path, out: Path, gain: float = 1.0) -> None:
     _write_json(partial / "preprocessor_config.json", sizes.preprocessor_config())
     _write_json(speech / "config.json", speech_config)
     _write_json(speech / "preprocessor_config.json", sizes.feature_extractor_config())
-    write_frontend(partial, {name: work / "frontend" / name for name in FRONTENDS[FRAMES]}, LEAD)
+    write_frontend(partial, {name: work / "frontend" / name for name in FRONTENDS[FRAMES]}, LEAD + DELAY)
     (partial / "README.md").write_text(CARD, encoding="utf-8")
     _write_json(partial / "config.json", config)
     shutil.rmtree(out, ignore_errors=True)

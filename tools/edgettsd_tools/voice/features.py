@@ -1,7 +1,12 @@
-"""What the codec codes: four spectra, pitch and voicing in every frame of 80 ms.
+"""What the codec codes: four spectral envelopes, pitch and voicing in every frame of 80 ms.
 
-A frame is 1,920 samples at 24 kHz. It holds four sub-frames of 20 ms, centred at 10, 30, 50 and 70 ms; each
-gives 80 log-mel bands, the logarithm of the pitch and a voicing flag, so a frame has 4 x 82 = 328 numbers.
+A frame is 1,920 samples at 24 kHz. It holds four sub-frames of 20 ms; each gives 40 mel bands of the
+spectral envelope, the logarithm of the pitch and a voicing flag, so a frame has 4 x 42 = 168 numbers.
+
+The envelope is free of the pitch: windows are three periods long and the power spectrum is smoothed over one
+pitch interval, as in CheapTrick (M. Morise, "CheapTrick, a spectral envelope estimator for high-quality
+speech synthesis", Speech Communication 67, 2015), without its liftering. Codes need not be spent
+on where the harmonics are.
 """
 
 from __future__ import annotations
@@ -19,37 +24,48 @@ FRAME = 1920
 SUB = 4
 HOP = FRAME // SUB
 WINDOW = 1024
-BANDS = 80
-LOW, HIGH = 40.0, 11_500.0
-# Bands are clipped here (natural logarithm of the magnitude): what is below cannot be heard in this voice.
-FLOOR = -5.0
+# Length of the envelope's transforms.
+SPECTRUM = 2048
+BANDS = 40
+LOW, HIGH = 60.0, 11_500.0
+# Added to magnitudes before the logarithm (natural): what is far below cannot be heard in this voice.
+FLOOR = -7.0
 WIDTH = BANDS + 2
 SIZE = SUB * WIDTH
-# Weights of pitch and voicing beside the log-mel bands, chosen so that pitch survives quantisation within 2
-# %.
-PITCH_WEIGHT, VOICING_WEIGHT = 20.0, 3.0
+# Weights of pitch and voicing beside the bands.
+PITCH_WEIGHT, VOICING_WEIGHT = 5.0, 3.0
 PITCH_MEAN = float(np.log(110.0))
 PITCH_LOW, PITCH_HIGH = 60.0, 260.0
+# Pitch that stands in where there is none, for the length of windows and the width of smoothing.
+UNVOICED_WINDOW, UNVOICED_SMOOTH = 160.0, 300.0
+
+
+def mel_edges(bands: int = BANDS) -> npt.NDArray[np.float64]:
+    """Edges and centres of triangular bands in Hz [bands + 2]."""
+
+    def mel(hertz: float) -> float:
+        return float(1127.0 * np.log1p(hertz / 700.0))
+
+    return np.asarray(700.0 * np.expm1(np.linspace(mel(LOW), mel(HIGH), bands + 2) / 1127.0))
+
+
+def triangles(hertz: Any, bands: int = BANDS) -> npt.NDArray[np.float64]:
+    """Weight [bands, ...] of each triangular band at frequencies in Hz."""
+    edges = mel_edges(bands)
+    rise = (hertz - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
+    fall = (edges[2:, None] - hertz) / (edges[2:] - edges[1:-1])[:, None]
+    return np.asarray(np.maximum(0.0, np.minimum(rise, fall)))
 
 
 @functools.cache
-def mel_filters() -> Floats:
-    """Triangular filters [BANDS, WINDOW / 2 + 1], each summing to 1."""
-
-    def mel(hertz: Any) -> Any:
-        return 1127.0 * np.log1p(np.asarray(hertz) / 700.0)
-
-    edges = 700.0 * np.expm1(np.linspace(mel(LOW), mel(HIGH), BANDS + 2) / 1127.0)
-    bins = np.arange(WINDOW // 2 + 1) * RATE / WINDOW
-    rise = (bins - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
-    fall = (edges[2:, None] - bins) / (edges[2:] - edges[1:-1])[:, None]
-    filters = np.maximum(0.0, np.minimum(rise, fall))
-    # The lowest bands are narrower than a bin: each takes at least the bin at its centre.
-    for row, centre in zip(filters, edges[1:-1], strict=True):
+def mel_filters(bands: int = BANDS, size: int = SPECTRUM) -> Floats:
+    """Triangular filters [bands, size / 2 + 1] for a transform of `size`, each summing to 1."""
+    filters = triangles(np.arange(size // 2 + 1) * RATE / size, bands)
+    # The lowest bands may be narrower than a bin: each takes at least the bin at its centre.
+    for row, centre in zip(filters, mel_edges(bands)[1:-1], strict=True):
         if row.sum() == 0.0:
-            row[round(float(centre) * WINDOW / RATE)] = 1.0
-    filters /= filters.sum(axis=1, keepdims=True)
-    return filters.astype(np.float32)
+            row[round(float(centre) * size / RATE)] = 1.0
+    return np.asarray(filters / filters.sum(axis=1, keepdims=True), np.float32)
 
 
 def windows(audio: Floats, size: int) -> Floats:
@@ -60,11 +76,37 @@ def windows(audio: Floats, size: int) -> Floats:
     return view[: len(audio) // HOP]
 
 
-def log_mel(audio: Floats) -> Floats:
-    """Log-mel magnitudes [sub-frames, BANDS]."""
-    hann = np.hanning(WINDOW + 1)[:-1].astype(np.float32)
-    spectrum = np.abs(np.fft.rfft(windows(audio, WINDOW) * hann, axis=1)).astype(np.float32)
-    return np.asarray(np.log(np.maximum(spectrum @ mel_filters().T, np.exp(FLOOR))), np.float32)
+def envelope(audio: Floats, hertz: Floats, voiced: Floats) -> Floats:
+    """Power [sub-frames, SPECTRUM / 2 + 1], the mean of two windows of unit energy 10 ms apart.
+
+    `hertz` and `voiced` [sub-frames] are the pitch of `audio`, whose length is a multiple of FRAME.
+    """
+    padded = np.pad(audio, SPECTRUM)
+    out = np.zeros((len(hertz), SPECTRUM // 2 + 1), np.float32)
+    for index in range(2 * len(hertz)):
+        tone = voiced[index // 2] > 0.5
+        size = int(3 * RATE / (hertz[index // 2] if tone else UNVOICED_WINDOW)) | 1
+        hann = np.hanning(size + 2)[1:-1]
+        centre = SPECTRUM + index * HOP // 2 + HOP // 4
+        piece = padded[centre - size // 2 : centre + size // 2 + 1] * hann
+        power = np.abs(np.fft.rfft(piece, SPECTRUM)) ** 2 / (hann**2).sum()
+        width = max(3, round((hertz[index // 2] if tone else UNVOICED_SMOOTH) * SPECTRUM / RATE) | 1)
+        half = width // 2
+        mirrored = np.concatenate(([0.0], power[half:0:-1], power, power[-2 : -half - 2 : -1]))
+        sums = np.cumsum(mirrored)
+        out[index // 2] += (sums[width:] - sums[:-width]) / (2 * width)
+    return out
+
+
+def log_bands(audio: Floats, hertz: Floats, voiced: Floats) -> Floats:
+    """Logarithm of magnitude plus floor [sub-frames, BANDS]."""
+    power = envelope(audio, hertz, voiced) @ mel_filters().T
+    return np.asarray(np.log(np.sqrt(power) + np.exp(FLOOR)), np.float32)
+
+
+def magnitudes(bands: Any) -> Any:
+    """Magnitudes that `log_bands` stand for, 0 and above."""
+    return np.maximum(np.exp(bands) - np.exp(FLOOR), 0.0)
 
 
 def _median(values: Floats, size: int) -> Floats:
@@ -113,48 +155,16 @@ def features(audio: Floats) -> Floats:
     audio = whole_frames(audio)
     hertz, voiced = pitch(audio)
     columns = (
-        log_mel(audio),
+        log_bands(audio, hertz, voiced),
         (np.log(hertz) - PITCH_MEAN)[:, None] * PITCH_WEIGHT,
         (voiced - 0.5)[:, None] * VOICING_WEIGHT,
     )
     return np.concatenate(columns, axis=1).astype(np.float32).reshape(-1, SIZE)
 
 
-def griffin_lim(rows: Floats, rounds: int = 60) -> Floats:
-    """Audio from features [frames, SIZE]: the spectrum by least squares, phases by iteration (momentum 0.99).
-
-    The analysis hop of 20 ms is too coarse for phases, so bands are interpolated to 5 ms first.
-    """
-    mel = np.exp(rows.reshape(-1, WIDTH)[:, :BANDS].astype(np.float64))
-    fine = HOP // 4
-    times = (np.arange(len(mel) * 4) + 0.5) / 4 - 0.5
-    grid = np.arange(len(mel))
-    mel = np.exp(np.stack([np.interp(times, grid, column) for column in np.log(mel).T], axis=1))
-    filters = mel_filters().astype(np.float64)
-    magnitude = np.maximum(mel @ np.linalg.pinv(filters).T, 1e-6)
-    hann = np.hanning(WINDOW + 1)[:-1]
-    length = len(magnitude) * fine + WINDOW
-
-    def overlap(frames: Any) -> Any:
-        out = np.zeros(length)
-        for index, frame in enumerate(frames):
-            out[index * fine : index * fine + WINDOW] += frame
-        return out
-
-    weight = np.maximum(overlap(np.broadcast_to(hann**2, (len(magnitude), WINDOW))), 1e-3)
-
-    def inverse(spectrum: Any) -> Any:
-        return overlap(np.fft.irfft(spectrum, WINDOW, axis=1) * hann) / weight
-
-    rng = np.random.default_rng(1)
-    phase = np.exp(2j * np.pi * rng.random(magnitude.shape))
-    before = np.zeros_like(phase)
-    for _ in range(rounds):
-        audio = inverse(magnitude * phase)
-        frames = np.lib.stride_tricks.sliding_window_view(audio, WINDOW)[::fine][: len(magnitude)]
-        now = np.fft.rfft(frames * hann, axis=1)
-        phase = now + 0.99 * (now - before)
-        phase /= np.maximum(np.abs(phase), 1e-9)
-        before = now
-    audio = inverse(magnitude * phase)
-    return np.asarray(audio[WINDOW // 2 - fine // 2 :][: len(rows) * FRAME], np.float32)
+def parts(rows: Floats) -> tuple[Floats, Floats, Floats]:
+    """Magnitudes [sub-frames, BANDS], pitch in Hz and voicing 0 to 1 [sub-frames] of features."""
+    fine = rows.reshape(-1, WIDTH)
+    hertz = np.exp(fine[:, BANDS] / PITCH_WEIGHT + PITCH_MEAN)
+    voicing = np.clip(fine[:, BANDS + 1] / VOICING_WEIGHT + 0.5, 0.0, 1.0)
+    return magnitudes(fine[:, :BANDS]), hertz, voicing

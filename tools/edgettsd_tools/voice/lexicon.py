@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from edgettsd.text.english.letters import LetterToSound
 from edgettsd.text.english.lexicon import BLOCK, LAST_PHONE, LONG
-from edgettsd.text.english.phones import PHONE_IDS
+from edgettsd.text.english.phones import PAUSE, PHONE_IDS
 from edgettsd_tools.voice.tensors import write_tensors
 
 DICTIONARY = Path(__file__).resolve().parents[2] / "data" / "cmudict.dict.xz"
@@ -34,8 +35,13 @@ def read_cmudict(path: Path = DICTIONARY) -> dict[str, list[list[str]]]:
     return entries
 
 
-def build(entries: Mapping[str, Sequence[Sequence[str]]], out: Path) -> int:
-    """Write the lexicon of the first pronunciations; returns the size of the file in bytes."""
+def build(
+    entries: Mapping[str, Sequence[Sequence[str]]], out: Path, letters: LetterToSound | None = None
+) -> int:
+    """Write the lexicon of the first pronunciations; returns the size of the file in bytes.
+
+    What `letters` says right by itself is listed without its phones.
+    """
     data = bytearray()
     blocks: list[int] = []
     previous = b""
@@ -49,6 +55,8 @@ def build(entries: Mapping[str, Sequence[Sequence[str]]], out: Path) -> int:
         if len(suffix) >= LONG:
             data.append(len(suffix))
         data += suffix
+        if letters is not None and letters.phones(word.decode()) == list(phones):
+            phones = [PAUSE]
         ids = [PHONE_IDS[p] for p in phones]
         data += bytes([*ids[:-1], ids[-1] | LAST_PHONE])
         previous = word
@@ -68,9 +76,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Command line: write the lexicon file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="the lexicon file, lexicon.bin")
+    parser.add_argument("--letters", type=Path, help="letters.bin: words that it says right need no phones")
     options = parser.parse_args(argv)
     entries = read_cmudict()
-    print(f"{len(entries)} words, {build(entries, options.out)} bytes")
+    letters = LetterToSound.load(options.letters) if options.letters else None
+    print(f"{len(entries)} words, {build(entries, options.out, letters)} bytes")
     return 0
 
 

@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as fn
 from torch import Tensor, nn
 
-from edgettsd.text.english.frames import PAIRS, SPECIAL_IDS, SPECIALS
-from edgettsd.text.english.phones import PHONES
+from edgettsd.text.english.frames import PAIRS, SOUNDS, SPECIAL_IDS, SPECIALS
 from edgettsd_tools.voice.decoder_net import Linear, Mlp, RMSNorm, rope, rotate
 
 # Codec ids after the entries, in this order; the official code never generates the last 1024 ids but `eos`.
@@ -37,7 +36,7 @@ class Sizes:
     dims: int = 64
     rope_theta: float = 10_000.0
     rms_eps: float = 1e-6
-    dropout: float = 0.1
+    dropout: float = 0.2
 
     @property
     def vocab(self) -> int:
@@ -136,8 +135,8 @@ class Model(nn.Module):
     def __init__(self, s: Sizes, books: Tensor) -> None:
         super().__init__()
         self.sizes = s
-        self.first = nn.Embedding(len(PHONES), s.hidden)
-        self.second = nn.Embedding(len(PHONES), s.hidden)
+        self.first = nn.Embedding(len(SOUNDS), s.hidden)
+        self.second = nn.Embedding(len(SOUNDS), s.hidden)
         self.pair = nn.Embedding(PAIRS, s.hidden)
         self.special = nn.Embedding(len(SPECIALS), s.hidden)
         attention = (s.heads, s.kv_heads, s.head_dim)
@@ -161,7 +160,7 @@ class Model(nn.Module):
     def text(self, tokens: Tensor) -> Tensor:
         """Text rows [..., hidden] of token ids."""
         pairs = tokens.clamp(max=PAIRS - 1)
-        rows = self.first(pairs // len(PHONES)) + self.second(pairs % len(PHONES)) + self.pair(pairs)
+        rows = self.first(pairs // len(SOUNDS)) + self.second(pairs % len(SOUNDS)) + self.pair(pairs)
         special = self.special((tokens - PAIRS).clamp(min=0))
         return torch.where((tokens >= PAIRS)[..., None], special, rows)
 

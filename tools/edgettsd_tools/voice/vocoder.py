@@ -1,10 +1,9 @@
-"""A channel vocoder inside the decoder: the start from which its training leaves.
+"""What the decoder of the built-in voice computes: a channel vocoder, here in plain numpy.
 
-From 100 Hz upwards the decoder's layers are set to a linear synthesis: every channel at 100 Hz is the
-amplitude of one band, with a pulse (voiced) or a burst of noise (unvoiced) of 20 ms as its sound. The
-layers below learn those amplitudes by plain regression, at a hundredth of the cost of training on sound. It
-speaks like a robot at 100 Hz but clearly; training on spectra then starts from speech instead of from
-noise.
+Pulses and noise through the bands of the envelope. A frame of 80 ms holds a whole number of evenly spaced
+pulses, 6 to 9 (75 to 112.5 Hz, the range of the teacher's voice): so the place of every pulse follows
+from the frame alone, and no layer has to carry a phase from one frame to the next. `decoder.py` sets
+the layers of the official class to the same.
 """
 
 from __future__ import annotations
@@ -14,148 +13,181 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
-from edgettsd_tools.voice.decoder_net import Decoder
 from edgettsd_tools.voice.features import (
     BANDS,
     FLOOR,
+    FRAME,
+    PITCH_MEAN,
+    PITCH_WEIGHT,
     RATE,
     SUB,
     VOICING_WEIGHT,
     WIDTH,
-    WINDOW,
-    mel_filters,
+    mel_edges,
+    triangles,
 )
 
 Floats = npt.NDArray[np.float32]
+Wide = npt.NDArray[np.float64]
 
+# Sounds are laid down every 10 ms, 20 ms long.
 STEP = RATE // 100
 LENGTH = 2 * STEP
-STEPS = 8
-# Voiced bands: fine below, in pairs above; unvoiced ones in pairs. What is above 11 kHz is empty.
-VOICED = [[i] for i in range(48)] + [[i, i + 1] for i in range(48, 76, 2)]
-NOISY = [[i, i + 1] for i in range(0, 76, 2)]
-CHANNELS = len(VOICED) + len(NOISY)
-# Amplitude of a magnitude of 1 in a band, for a pulse train and for noise, found by comparing levels.
-PULSE_GAIN, NOISE_GAIN = 0.00212, 0.00263
-# Where voiced speech turns noisy.
-MIXED_LOW, MIXED_HIGH = 3000.0, 5000.0
-# Amplitudes are stored so that their usual size is 1.
-TYPICAL = 1.0
+STEPS = FRAME // STEP
+# Pulses a frame, and the bands whose pulses are placed exactly; those above sound in the middle of the step.
+COUNTS = (6, 7, 8, 9)
+PLACED = 24
+# Bands of noise: coarse below, pairs of bands above. Every 20 ms of a frame has noise of its own.
+NOISE_GROUPS = (
+    *((i, i + 1, i + 2, i + 3) for i in range(0, 12, 4)),
+    *((i, i + 1) for i in range(12, BANDS, 2)),
+)
+NOISES = len(NOISE_GROUPS)
+# Where voiced speech turns noisy, and how much of it does at most.
+MIXED_LOW, MIXED_HIGH, MIXED = 3000.0, 5000.0, 0.5
+# Amplitudes are kept in units of a loud one, which falls off with frequency: magnitude at 0 Hz, at 12 kHz.
+LOUD, LOUD_HIGH = 0.9, 0.06
+# How far (natural logarithm) a band is turned down where it is not wanted.
+GATE = 5.0
+# Voicing below and above which a sub-frame is taken as unvoiced and voiced.
+UNVOICED, SURE = 0.25, 0.75
 
 
-def _centres() -> Any:
-    filters = mel_filters()
-    return (filters * np.arange(filters.shape[1])).sum(1) * RATE / WINDOW
+def centres() -> Wide:
+    """Centre of every band in Hz."""
+    return mel_edges()[1:-1]
+
+
+def units() -> Wide:
+    """Unit [BANDS] of each band's amplitude."""
+    return np.asarray(LOUD * (LOUD_HIGH / LOUD) ** (centres() / (RATE / 2)))
+
+
+def noise_units() -> Wide:
+    """Unit [NOISES] of each noisy amplitude."""
+    return np.array([units()[list(group)].mean() for group in NOISE_GROUPS])
+
+
+def noisy_part() -> Wide:
+    """Part of every band that is noise in voiced speech."""
+    return np.asarray(MIXED * np.clip((centres() - MIXED_LOW) / (MIXED_HIGH - MIXED_LOW), 0.0, 1.0))
+
+
+def pulse_gate() -> Wide:
+    """Logarithm of how far every band of pulses is open in voiced speech: powers add up to 1."""
+    return np.asarray(0.5 * np.log(1.0 - noisy_part() ** 2))
+
+
+def noisy_gate() -> Wide:
+    """Logarithm of how far every band of noise is open in voiced speech."""
+    return np.log([noisy_part()[list(group)].mean() + np.exp(-GATE) for group in NOISE_GROUPS])
+
+
+def thresholds() -> Wide:
+    """Pitch in Hz above which a frame has 7, 8, 9 pulses."""
+    hertz = np.array(COUNTS) * RATE / FRAME
+    return np.asarray(np.sqrt(hertz[:-1] * hertz[1:]))
 
 
 @functools.cache
-def kernels() -> Floats:
-    """Sound [CHANNELS, LENGTH] of an amplitude of 1."""
+def places() -> tuple[tuple[tuple[int, float], ...], ...]:
+    """For each of COUNTS, the pulses of a frame: the step of 10 ms, and the samples after its middle."""
+    out = []
+    for count in COUNTS:
+        times = (np.arange(count) + 0.5) * FRAME / count
+        steps = np.minimum(times // STEP, STEPS - 1).astype(int)
+        after = np.round(times - steps * STEP - STEP / 2, 6)
+        out.append(tuple(zip(steps.tolist(), after.tolist(), strict=True)))
+    return tuple(out)
+
+
+def shifts() -> list[float]:
+    """Every distance of a pulse from the middle of its step, in samples, in ascending order."""
+    return sorted({shift for pulses in places() for _, shift in pulses})
+
+
+@functools.cache
+def pulses(shift: float) -> Wide:
+    """Sound [BANDS, LENGTH] of a pulse `shift` samples after the middle, for an amplitude of one unit.
+
+    Over a train of pulses a band of 1 everywhere has a variance of 1.
+    """
+    hertz = np.fft.rfftfreq(2 * LENGTH, 1 / RATE)
+    phases = np.exp(-2j * np.pi * hertz * (LENGTH + shift) / RATE)
+    sound = np.fft.irfft(triangles(hertz) * phases, 2 * LENGTH)[:, LENGTH // 2 : -LENGTH // 2]
+    time = np.arange(LENGTH) - LENGTH / 2 - shift
+    # The window reaches the ends of the 20 ms on either side of the pulse.
+    reach = np.where(time < 0, LENGTH / 2 + shift, LENGTH / 2 - shift)
+    window = 0.5 + 0.5 * np.cos(np.pi * np.clip(time / reach, -1.0, 1.0))
+    users = [
+        count for count, found in zip(COUNTS, places(), strict=True) if any(s == shift for _, s in found)
+    ]
+    period = FRAME / np.mean(users) if users else STEP
+    return np.asarray(sound * window * units()[:, None] * period**0.5)
+
+
+@functools.cache
+def noises() -> Wide:
+    """Sound [SUB, NOISES, LENGTH] of noise of one unit, another one for every 20 ms of a frame."""
     rng = np.random.default_rng(1)
     hertz = np.fft.rfftfreq(LENGTH, 1 / RATE)
-    edges = np.concatenate(([0.0], _centres(), [RATE / 2]))
-    rise = (hertz - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
-    fall = (edges[2:, None] - hertz) / (edges[2:] - edges[1:-1])[:, None]
-    gains = np.clip(np.minimum(rise, fall), 0.0, 1.0)
-    window = np.hanning(LENGTH + 1)[:-1]
-    delay = np.exp(-2j * np.pi * hertz * (LENGTH / 2) / RATE)
-    out = [np.fft.irfft(gains[band].sum(0) * delay, LENGTH) * window for band in VOICED]
-    for band in NOISY:
-        phases = np.exp(2j * np.pi * rng.random(len(hertz)))
-        out.append(np.fft.irfft(gains[band].sum(0) * phases, LENGTH) * window)
-    scale = LENGTH * TYPICAL * np.repeat([PULSE_GAIN, NOISE_GAIN], [len(VOICED), len(NOISY)])
-    return (np.array(out) * scale[:, None]).astype(np.float32)
+    gains = np.array([triangles(hertz)[list(group)].sum(0) for group in NOISE_GROUPS])
+    window = np.hanning(LENGTH + 1)[:-1] * (LENGTH / 0.75) ** 0.5 * noise_units()[:, None]
+    phases = np.exp(2j * np.pi * rng.random((SUB, 1, len(hertz))))
+    return np.asarray(np.fft.irfft(gains * phases, LENGTH) * window)
 
 
 @functools.cache
-def _signs() -> Floats:
-    """Sign [STEPS, CHANNELS] of each amplitude by its place in the frame: it makes the bursts of noise
-    differ."""
-    signs = np.ones((STEPS, CHANNELS), np.float32)
-    shape = (STEPS, len(NOISY))
-    signs[:, len(VOICED) :] = np.where(np.random.default_rng(2).random(shape) < 0.5, -1.0, 1.0)
-    return signs
+def signs() -> Wide:
+    """Sign [2, SUB, NOISES] of the noise in the first and the second 10 ms of 20, so that they differ."""
+    return np.where(np.random.default_rng(2).random((2, SUB, NOISES)) < 0.5, -1.0, 1.0)
 
 
-def amplitudes(rows: Floats) -> Floats:
-    """Signed amplitudes [frames * STEPS, CHANNELS] for features [frames, 328], without looking into the
-    next frame."""
-    fine = rows.reshape(-1, WIDTH)
-    times = (np.arange(STEPS) + 0.5) * SUB / STEPS - 0.5
-    low = np.minimum(np.floor(times).astype(int), SUB - 1)
-    share = np.where(times > SUB - 1, 0.0, times - low)[None, :, None]
-    first = np.arange(len(rows))[:, None] * SUB + low
-    before, after = np.maximum(first, 0), np.minimum(first + 1, len(fine) - 1)
-    after = np.where(share[0, :, 0] > 0, after, before)
-    mixed = (fine[before] * (1 - share) + fine[after] * share).reshape(-1, WIDTH)
-    level = np.exp(mixed[:, :BANDS])
-    level[mixed[:, :BANDS] < FLOOR + 0.3] = 0.0
-    voicing = np.clip(mixed[:, BANDS + 1] / VOICING_WEIGHT + 0.5, 0.0, 1.0)[:, None]
-    noisy = np.clip((_centres() - MIXED_LOW) / (MIXED_HIGH - MIXED_LOW), 0.0, 1.0)
-    pulse = voicing * (1.0 - 0.5 * noisy)
-    parts = [(level * pulse)[:, band].mean(1) for band in VOICED]
-    parts += [(level * (1.0 - pulse))[:, band].mean(1) for band in NOISY]
-    signs = np.tile(_signs(), (len(rows), 1))
-    return (np.stack(parts, 1) / TYPICAL * signs).astype(np.float32)
+def opening(voicing: Any) -> Any:
+    """0 (unvoiced) to 1 (voiced), with a slope between UNVOICED and SURE."""
+    return np.clip((voicing - UNVOICED) / (SURE - UNVOICED), 0.0, 1.0)
 
 
-def head(decoder: Decoder, codes: Tensor) -> Tensor:
-    """What the decoder has at 100 Hz, [batch, 128, frames * STEPS], of codes [batch, groups, frames]."""
-    x = decoder.pre_conv(decoder.quantizer(codes))
-    x = decoder.pre_transformer(x.transpose(1, 2)).transpose(1, 2)
-    for stage in decoder.upsample:
-        x = stage(x)
-    return decoder.decoder[1](decoder.decoder[0](x))  # type: ignore[no-any-return]
+def counts(rows: Floats) -> npt.NDArray[np.int64]:
+    """Index into COUNTS for each frame, from the mean pitch of the frame and the one before it."""
+    level = rows.reshape(-1, SUB, WIDTH)[:, :, BANDS].mean(1)
+    level = (level + np.concatenate((level[:1] * 0, level[:-1]))) / 2
+    hertz = np.exp(level / PITCH_WEIGHT + PITCH_MEAN)
+    return np.asarray(np.searchsorted(thresholds(), hertz), np.int64)
 
 
-def head_parameters(decoder: Decoder) -> list[nn.Parameter]:
-    """What `head` uses, but for the codebooks."""
-    parts = (
-        decoder.quantizer,
-        decoder.pre_conv,
-        decoder.pre_transformer,
-        decoder.upsample,
-        decoder.decoder[:2],
-    )
-    return [p for part in parts for p in part.parameters() if p.requires_grad]
+def amplitudes(rows: Floats) -> tuple[Wide, Wide]:
+    """Voiced amplitudes [frames * STEPS, BANDS] and noisy ones [frames * SUB, NOISES], in units."""
+    fine = rows.reshape(-1, WIDTH).astype(np.float64)
+    share = opening(fine[:, BANDS + 1] / VOICING_WEIGHT + 0.5)[:, None]
+    level, floor = fine[:, :BANDS], np.exp(FLOOR)
+    gate = (1.0 - share) * -GATE + share * pulse_gate()
+    voiced = np.maximum(np.exp(level + gate) - floor, 0.0) / units()
+    mean = np.stack([level[:, list(group)].mean(1) for group in NOISE_GROUPS], 1)
+    noisy = np.maximum(np.exp(mean) - floor, 0.0) * np.exp(share * noisy_gate()) / noise_units()
+    before, after = np.vstack((voiced[:1], voiced[:-1])), np.vstack((voiced[1:], voiced[-1:]))
+    between = np.stack((0.25 * before + 0.75 * voiced, 0.75 * voiced + 0.25 * after), 1)
+    return between.reshape(-1, BANDS), noisy
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
-def install(decoder: Decoder) -> None:
-    """Set the layers from 100 Hz upwards to the synthesis, and every residual unit to pass its input on."""
-    rates = decoder.config["upsample_rates"]
-    if rates[0] != 2 or decoder.config["upsampling_ratios"] != [2, 2]:
-        raise ValueError(
-            f"upsample_rates {rates} after {decoder.config['upsampling_ratios']}: 100 Hz is needed first"
-        )
-    blocks = [decoder.decoder[index + 1].block for index in range(len(rates))]
-    for block in blocks:
-        for unit in block[2:]:
-            unit.conv2.conv.weight.zero_()
-            unit.conv2.conv.bias.zero_()
-    for block in blocks[1:]:
-        block[0].alpha.fill_(-3.0)
-        block[1].conv.weight.mul_(0.02)
-        block[1].conv.bias.zero_()
-    sounds = torch.from_numpy(kernels())
-    width, size = blocks[1][1].conv.weight.shape[1], STEP // rates[1]
-    pieces = sounds.reshape(CHANNELS, 2 * rates[1], size)
-    # The best `width` shapes of a piece; the last ones carry next to nothing.
-    shapes = torch.linalg.svd(pieces.reshape(-1, size), full_matrices=False).Vh[:width]
-    blocks[1][1].conv.weight[:CHANNELS, : len(shapes)] = (pieces @ shapes.T).transpose(1, 2)
-    channels = shapes
-    for block, rate in zip(blocks[2:], rates[2:], strict=True):
-        size = channels.shape[1] // rate
-        weight = block[1].conv.weight
-        weight[: len(channels), :size] = 0.0
-        weight[: len(channels), :size, :rate] = channels.reshape(len(channels), rate, size).transpose(1, 2)
-        channels = torch.eye(size)
-    last, final = decoder.decoder[len(rates) + 1], decoder.decoder[len(rates) + 2]
-    last.alpha.fill_(-3.0)
-    final.conv.weight.mul_(0.02)
-    final.conv.bias.zero_()
-    final.conv.weight[0, 0] = 0.0
-    final.conv.weight[0, 0, -1] = 1.0
+def render(rows: Floats) -> Floats:
+    """Audio [frames * FRAME] of features [frames, SIZE]."""
+    voiced, noisy = amplitudes(rows)
+    out = np.zeros(len(rows) * FRAME + LENGTH)
+    middle = pulses(0.0)
+    for frame, index in enumerate(counts(rows)):
+        sounding = set()
+        for step, shift in places()[index]:
+            level = voiced[frame * STEPS + step]
+            start = frame * FRAME + step * STEP
+            out[start : start + LENGTH] += level[:PLACED] @ pulses(shift)[:PLACED]
+            if step not in sounding:
+                out[start : start + LENGTH] += level[PLACED:] @ middle[PLACED:]
+            sounding.add(step)
+    for index, level in enumerate(noisy):
+        place = index % SUB
+        for half in range(2):
+            start = index * 2 * STEP + half * STEP
+            out[start : start + LENGTH] += (level * signs()[half, place]) @ noises()[place]
+    return np.asarray(out[STEP // 2 : STEP // 2 + len(rows) * FRAME], np.float32)
