@@ -43,9 +43,10 @@ class World:
     # Decoder: what it holds, whether the check before the write has passed.
     held: Entry | None = None
     decoded: bool = False
-    # Playout: its generation, whether that has ended, whether it has looked at `live`.
+    # Playout: its generation, whether that has ended, whether it fades, whether it has looked at `live`.
     own: int = 0
     ended: bool = True
+    fading: bool = False
     looked: bool = False
     front: Entry | None = None
 
@@ -110,13 +111,16 @@ def decoder(w: World, rules: Rules) -> Iterator[World]:
 
 def playout(w: World, rules: Rules) -> Iterator[World]:
     if not w.looked:
-        if w.live != w.own and rules.playout_follows:
+        if w.live != w.own and rules.playout_follows and not w.ended and not w.fading:
+            # Nothing is taken while it fades; generations may come and go meanwhile.
+            yield replace(w, fading=True)
+        elif w.live != w.own and rules.playout_follows:
             events = w.events
             if not w.ended:
                 events = (*events, ("dropped", w.own))
             # Those that came and went in between have ended too.
             events = (*events, *(("dropped", g) for g in range(w.own + 1, w.live)))
-            yield replace(w, own=w.live, ended=False, looked=True, events=events)
+            yield replace(w, own=w.live, ended=False, fading=False, looked=True, events=events)
         elif w.blocks:
             yield replace(w, looked=True)
     elif w.front is None:
