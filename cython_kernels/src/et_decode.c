@@ -330,6 +330,7 @@ static int decode_pending(et_decode *d, int flush)
         et_standing at = {.index = d->chunk_index, .pending = d->pending, .queued = queued_frames(d),
                           .ahead = ahead(d, et_now_ns(), 0)};
         int want = et_schedule_next(&d->schedule, &costs, &at);
+        atomic_store_explicit(&d->pipe->wanted, want - d->pending, memory_order_relaxed);
         if (d->pending < want && !flush)
             return ET_OK;
         if (d->pending >= want)
@@ -350,6 +351,7 @@ static int decode_pending(et_decode *d, int flush)
 
 static void begin_generation(et_decode *d, uint32_t generation)
 {
+    atomic_store_explicit(&d->pipe->wanted, 0, memory_order_relaxed);
     d->generation = generation;
     d->failed = 0;
     d->ran_away = 0;

@@ -454,7 +454,8 @@ void et_turn_ask(et_pipe *p)
 
 void et_turn_offer(et_pipe *p)
 {
-    if (!p->turns)
+    if (!p->turns || atomic_load_explicit(&p->pending_frames, memory_order_relaxed) <
+                         atomic_load_explicit(&p->wanted, memory_order_relaxed))
         return;
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);

@@ -124,6 +124,7 @@ typedef struct et_pipe {
     int generator_fd, decoder_fd, playout_fd;
     int loop_fd;                  /* events wait */
 
+    _Atomic int64_t wanted;          /* frames that must be in items before the decoder has its next chunk */
     _Atomic int64_t pending_frames;  /* frames in items (live or stale) not yet decoded */
     _Atomic int64_t start_samples;   /* playout starts when this many samples wait, or at ET_BLOCK_END */
     _Atomic int64_t limit;           /* backpressure limit in force, samples */
@@ -217,7 +218,8 @@ static inline bool et_pipe_tracing(const et_pipe *p)
 int64_t et_turn_enter(et_pipe *p);
 void et_turn_leave(et_pipe *p);
 /* Generator: before and after pushing a frame. Lets the decoder look at it before the next step begins: a chunk that it
- * completes would else wait for all of that step. Waits for some milliseconds at most. */
+ * completes would else wait for all of that step. Waits for some milliseconds at most, and not at all for a frame that
+ * completes none. */
 void et_turn_ask(et_pipe *p);
 void et_turn_offer(et_pipe *p);
 /* Decoder: everything that came was looked at. */
