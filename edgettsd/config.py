@@ -145,7 +145,9 @@ class EngineConfig:
     chunks: tuple[int, ...] = _key(
         (), "Chunk sizes of the schedule in frames; empty: what the model proposes.", low=1, high=64
     )
-    sentence_pause_ms: int = _key(200, "Silence between two sentences, in ms.", low=0, high=5000)
+    sentence_pause_ms: int = _key(
+        200, "Silence between two sentences, in ms, the model's own at their ends included.", low=0, high=5000
+    )
     calibrate: bool = _key(
         True,
         "After a minute without speech measure how the CPUs are best used, once for a model and version; "
