@@ -56,6 +56,10 @@ made, heard = (open(name, "rb").read() for name in sys.argv[1:])
 at = heard.find(made)
 print(f"{len(made)} bytes made, {len(heard)} captured, found at {at}")
 rest = heard[:max(at, 0)] + heard[at + len(made):]
+first, last = heard[:max(at, 0)], heard[at + len(made):]
+for name, part in ("before", first), ("after", last):
+    loud = [n for n in range(0, len(part), 2) if any(part[n : n + 2])]
+    print(f"{len(loud)} samples that are not silent {name} it", loud[:1], loud[-1:])
 sys.exit(not (len(made) > 24000 and any(made) and at >= 0 and at % 2 == 0 and not any(rest)))
 """
 
