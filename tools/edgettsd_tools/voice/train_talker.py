@@ -16,6 +16,7 @@ from torch import Tensor
 from edgettsd.text.english.frames import PAIRS, SPECIAL_IDS
 from edgettsd_tools.voice.codec import Codec
 from edgettsd_tools.voice.data import LEAD, Corpus
+from edgettsd_tools.voice.features import FRAME, features
 from edgettsd_tools.voice.interrupt import Asked
 from edgettsd_tools.voice.talker_net import Model, Sizes
 
@@ -35,6 +36,8 @@ class Examples:
     def __init__(self, corpus: Corpus, codec: Codec, seed: int, frames: int) -> None:
         self._corpus, self._codec, self._frames = corpus, codec, frames
         self._rng = np.random.default_rng(seed)
+        # What is said before the text arrives.
+        self._quiet = codec.project(features(np.zeros(FRAME, np.float32)))[0]
         self._order: list[int] = []
         self._pool: list[list[Item]] = []
         self.index()
@@ -92,7 +95,7 @@ class Examples:
             self._fill()
         items = self._pool.pop()
         longest = max(len(item[0]) for item in items) + LEAD
-        quiet = self._corpus.vectors[0][0]
+        quiet = self._quiet
         text = np.full((len(items), longest + 1), SPECIAL_IDS["tts_pad"], np.int64)
         vectors = np.broadcast_to(quiet, (len(items), longest, len(quiet))).copy()
         fed = vectors.copy()
