@@ -19,8 +19,8 @@ SECONDS_IDEOGRAPH = 0.23
 SECONDS_DIGIT = 0.32
 SECONDS_EDGE = 0.3
 
-# A piece is expected to be no longer than this, 20 s: with the prompt and speech half as slow again it fits into the
-# default `[engine] context`.
+# A piece is expected to be no longer than this, 20 s: with the prompt and speech half as slow again it fits
+# into the default `[engine] context`.
 MOST_FRAMES = 250
 
 # Exact lengths are asked for until so much is known: they take time, and nobody hears anything meanwhile.

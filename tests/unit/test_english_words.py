@@ -351,3 +351,9 @@ def test_context(pronouncer: Pronouncer, text: str, index: int, phones: str) -> 
 @given(st.text(st.sampled_from("abcdeings'"), max_size=30))
 def test_any_word_is_said(pronouncer: Pronouncer, word: str) -> None:
     assert set(pronouncer.word(word)) <= set(PHONES)
+
+
+def test_a_word_alone_is_said_in_full(pronouncer: Pronouncer) -> None:
+    assert pronouncer.sentence(["a", "."]) == [["EY1"], []]
+    assert pronouncer.sentence(["for"]) == [["F", "AO1", "R"]]
+    assert pronouncer.sentence(["for", "a", "day"])[:2] == [["F", "AO0", "R"], ["AH0"]]

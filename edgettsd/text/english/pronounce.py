@@ -126,7 +126,11 @@ class Pronouncer:
         return self._letters.phones(word) if found == [PAUSE] else found
 
     def sentence(self, items: Sequence[str]) -> list[list[str]]:
-        """Phones of every item of `reader.read`; a mark has none."""
+        """Phones of every item of `reader.read`; a mark has none. A word alone is said in full."""
+        said = [item for item in items if item not in MARKS]
+        if len(said) == 1 and said[0] not in _HETERONYMS:
+            word = said[0] + "." if said[0] in _LETTERS else said[0]
+            return [[] if item in MARKS else self.word(word) for item in items]
         return [
             [] if item in MARKS else self._in_context(item, items, index) for index, item in enumerate(items)
         ]
