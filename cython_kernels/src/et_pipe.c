@@ -384,7 +384,7 @@ void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int
 {
     et_event e = {.generation = generation, .kind = (uint16_t)kind, .reason = (uint16_t)reason,
                   .value = value, .t_ns = et_now_ns()};
-    /* Should the reader have made a hundred generations without reading, it is waited for. */
+    /* Should the reader have made some hundred events without reading, it is waited for. */
     while (!may_post(queue, kind)) {
         if (kind == ET_EV_UNDERRUN || stopping(p))
             return;

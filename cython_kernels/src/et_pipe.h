@@ -203,7 +203,8 @@ int et_pipe_last(const et_pipe *p, et_block *block);
 /* Samples in the PCM ring, stale ones included. */
 size_t et_pipe_buffered(const et_pipe *p);
 
-/* Post an event (dropped when nobody reads and the queue of 256 is full); wakes loop_fd. */
+/* Post an event; wakes loop_fd. Of the queue of 256 underruns fill half at most and are dropped beyond; anything else
+ * waits for room, in steps of 1 ms, until the reader comes or the pipe is stopped. */
 void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int reason, int64_t value);
 /* Loop: next event of either queue; 1 or 0. */
 int et_pipe_next_event(et_pipe *p, et_event *event);

@@ -103,7 +103,7 @@ static int fades(et_playout *o)
     et_sink *s = o->sink;
     int64_t now = et_now_ns();
     if (!o->fading) {
-        int err = s && s->is_open && s->ops->fade && o->running && !o->paused ? s->ops->fade(s) : 0;
+        int err = s && s->is_open && s->ops->fade && (o->running || o->state == DRAINING) && !o->paused ? s->ops->fade(s) : 0;
         if (err == ET_SINK_XRUN)
             o->running = false;
         if (err <= 0)
@@ -228,6 +228,8 @@ static int next_frames(et_pipe *p, et_playout *o, const int16_t **frames)
         if (front.kind == ET_BLOCK_END) {
             if (o->samples > 0 && o->tail_total < 0)
                 make_tail(o);
+            if (o->gap)
+                o->tail = o->tail_total = 0; /* after silence an echo would be a click of its own */
             if (o->tail > 0) {
                 *frames = o->echo + o->tail_total - o->tail;
                 return (int)o->tail;

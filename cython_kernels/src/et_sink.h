@@ -172,7 +172,7 @@ et_sink *et_sink_fake_new(const et_fake_config *config, int *err);
 /* Copy up to n captured frames from frame `from` on; the number copied. For use while nothing plays. */
 size_t et_sink_fake_heard(const et_sink *s, size_t from, int16_t *dst, size_t n);
 void et_sink_fake_counts(const et_sink *s, et_fake_counts *counts);
-/* Copy up to n of the fades, the first ones first; how many there were. For use while nothing plays. */
+/* Copy up to n of the fades that are kept, in order; how many are kept. For use while nothing plays. */
 size_t et_sink_fake_fades(const et_sink *s, et_fake_fade *dst, size_t n);
 
 #endif

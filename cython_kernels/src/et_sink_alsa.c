@@ -228,7 +228,9 @@ static int alsa_drained(et_sink *s)
         err = et_alsa_locate(a);
         return err == ET_SINK_XRUN ? 0 : err;
     }
-    /* Late, since a device that drains takes no more frames, not even to fade. */
+    /* Late, since a device that drains takes no more frames, not even to fade; so late that it must be known. */
+    if ((err = et_alsa_locate(a)) < 0 && err != ET_SINK_XRUN)
+        return err;
     if (a->can_drain && a->running && !a->draining && !a->suspended &&
         a->sent - a->heard <= (int64_t)a->setup.rate * (DRAIN_MS + DRAIN_MS / 2) / 1000) {
         err = snd_pcm_drain(a->pcm);

@@ -60,8 +60,13 @@ int et_alsa_fade(et_sink *s)
         return 0;
     left = snd_pcm_rewind(a->pcm, (snd_pcm_uframes_t)left);
     snd_pcm_sframes_t delay = 0;
-    if (left <= 0 || (snd_pcm_delay(a->pcm, &delay) == 0 && delay > a->sent - a->heard - left / 2))
+    if (left <= 0)
         return 0;
+    if (snd_pcm_delay(a->pcm, &delay) == 0 && delay > a->sent - a->heard - left / 2) {
+        /* Only the pointer moved, not what sounds: put it back, or a pause goes on as if it had been unsent. */
+        snd_pcm_forward(a->pcm, (snd_pcm_uframes_t)left);
+        return 0;
+    }
     int64_t from = a->sent - left, n = left < length ? left : length;
     a->fade_end = from + n;
     a->fade_until = et_now_ns() + (a->fade_end - a->heard) * 1000000000 / a->setup.rate + LATE_MS * 1000000;

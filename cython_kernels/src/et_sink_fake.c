@@ -352,7 +352,8 @@ size_t et_sink_fake_fades(const et_sink *s, et_fake_fade *dst, size_t n)
 {
     const fake_sink *k = (const fake_sink *)s;
     size_t kept = k->counts.fades < FADES ? (size_t)k->counts.fades : FADES;
-    memcpy(dst, k->fades, (n < kept ? n : kept) * sizeof *dst);
+    if (n)
+        memcpy(dst, k->fades, (n < kept ? n : kept) * sizeof *dst);
     return kept;
 }
 
