@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     bus = parser.add_mutually_exclusive_group()
     bus.add_argument("--session", action="store_true", help="use the session bus")
     bus.add_argument("--bus-address", metavar="ADDRESS", help="use the bus at this address")
-    parser.add_argument("--model", metavar="DIR", help="model folder (default: the built-in voice)")
+    parser.add_argument("--model", metavar="DIR", help="model folder (default: the configured one)")
     parser.add_argument("--sink", metavar="SINK", help="where speech is played: alsa, file or fake")
     parser.add_argument("--device", metavar="PCM", help="ALSA device, or the file of --sink file")
     parser.add_argument(

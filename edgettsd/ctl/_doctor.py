@@ -82,8 +82,8 @@ async def examine(options: argparse.Namespace, machine: Machine) -> list[Finding
         )
     properties, found = await _ask_daemon(options, config, machine)
     findings += found
-    # A daemon that runs has loaded its model; only without one is the bundle itself of interest.
-    if properties is None:
+    # A daemon that is ready has loaded its model; else the bundle itself is of interest.
+    if properties is None or properties.get("State") == "starting":
         findings.append(check_model(config))
     findings += check_sound(config, machine, properties)
     return findings

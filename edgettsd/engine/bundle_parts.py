@@ -76,7 +76,7 @@ class BundleParts:
     def check(self, options: SpeakOptions) -> None:
         """Raise UnknownVoiceError or InvalidOptionError for what this model cannot do."""
         self._builder.check(self._voice(options), options.language)
-        if options.instruct and not self._bundle.manifest.supports_instruct:
+        if options.instruct and (self._timed is not None or not self._bundle.manifest.supports_instruct):
             raise InvalidOptionError(f"instruct: model {self.info.name!r} takes no instructions")
         if self._timed is None and self._rate(options) != 1.0:
             raise InvalidOptionError(

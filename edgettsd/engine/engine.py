@@ -106,7 +106,6 @@ class Engine:
         self._idle: asyncio.Event | None = None
         self._ended: Counter[str] = Counter()
         self._last: dict[str, Any] = {}
-        self._underruns = 0
 
     @property
     def state(self) -> State:
@@ -351,7 +350,7 @@ class Engine:
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and the figures of the last utterance."""
         result: dict[str, Any] = {f"ended_{reason}": count for reason, count in sorted(self._ended.items())}
-        result["underruns"] = self._underruns
+        result["underruns"] = 0
         if self._pipeline is not None:
             result.update(self._pipeline.counters())
         result.update({f"last_{key}": value for key, value in self._last.items()})
@@ -439,7 +438,6 @@ class Engine:
                 self._announce(entry)
             elif name == "underrun":
                 # Many at once may be told together: the value counts them all.
-                self._underruns += value - job.underruns
                 job.underruns = value
                 log.warning("utterance %d: underrun %d", entry.id, job.underruns)
             elif name == "finished":

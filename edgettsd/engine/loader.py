@@ -38,5 +38,8 @@ async def in_loader(work: Callable[[], None]) -> None:
 
 
 def still_loading() -> bool:
-    """Whether such a thread is at work; the interpreter is then not taken down around it."""
-    return any(thread.name == LOADER for thread in threading.enumerate())
+    """Whether such a thread, or one of a stage that reads its weights, is at work.
+
+    The interpreter is then not taken down around it.
+    """
+    return any(thread.name.startswith("tts-") for thread in threading.enumerate())

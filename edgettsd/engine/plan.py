@@ -25,6 +25,8 @@ MOST_FRAMES = 250
 
 # Exact lengths are asked for until so much is known: they take time, and nobody hears anything meanwhile.
 EXACT_FRAMES = 250
+# Later they are for what may be too long for one piece: letters take up to this many times the estimate.
+UNDERESTIMATE = 6
 
 # Most frames, by kind of character, and for the silence around them.
 CAP_LETTER = 5
@@ -58,18 +60,19 @@ def sentences(
     known = 0
 
     def measured(part: str) -> Sentence:
-        nonlocal known
         sentence = measure(part, frame_seconds)
-        frames = length(part) if length is not None and known < EXACT_FRAMES else 0
-        known += frames
-        return replace(sentence, expected_frames=frames or math.ceil(sentence.expected_frames / rate))
+        guess = math.ceil(sentence.expected_frames / rate)
+        exact = length is not None and (known < EXACT_FRAMES or guess * UNDERESTIMATE > MOST_FRAMES)
+        return replace(sentence, expected_frames=(length(part) if length and exact else 0) or guess)
 
     clean = normalise(text)
     if not speakable(clean):
         return
     for part in split_sentences(clean):
         if speakable(part):
-            yield from _pieces(measured(part), measured)
+            for piece in _pieces(measured(part), measured):
+                known += piece.expected_frames
+                yield piece
 
 
 def _pieces(sentence: Sentence, measured: Callable[[str], Sentence]) -> Iterator[Sentence]:

@@ -19,6 +19,7 @@ from edgettsd.ctl._exit import OF_REASON, TABLE, Exit
 from edgettsd.ctl._main import main, parser
 from edgettsd.ctl._progress import Progress
 from edgettsd.engine._api import Reason
+from edgettsd.models import default
 
 
 def test_every_reason_has_its_own_documented_status():
@@ -266,7 +267,8 @@ def test_the_hint_for_a_denied_user(monkeypatch, groups, members, hint):
     assert hint in _doctor._group_hint(Machine(groups=groups))
 
 
-def test_the_doctor_goes_on_after_a_bad_configuration_and_without_a_bus(tmp_path, capsys):
+def test_the_doctor_goes_on_after_a_bad_configuration_and_without_a_bus(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(default, "BUILT_IN", tmp_path / "voice")
     (tmp_path / "c.toml").write_text("[engine]\nspeed = 1\n")
     options = argparse.Namespace(
         config=tmp_path / "c.toml", session=False, bus_address="unix:path=/nonexistent/bus"

@@ -57,6 +57,7 @@ def test_the_bundle_has_the_front_end(checkpoint: Path, tmp_path: Path) -> None:
     bundle = open_bundle(tmp_path / "bundle", "full")
     assert set(bundle.files) == set(bundle_files(FRAMES))
     assert (bundle.manifest.text_frontend, bundle.manifest.lead_frames) == (FRAMES, 4)
+    assert not bundle.manifest.supports_instruct
     for name in ("lexicon.bin", "letters.bin", "durations.bin"):
         assert bundle.files[name].read_bytes() == (checkpoint / FOLDER / name).read_bytes()
 

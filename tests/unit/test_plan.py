@@ -93,3 +93,25 @@ def test_only_the_beginning_of_a_long_text_is_measured_exactly() -> None:
     assert len(pieces) == 40 and len(asked) == 5
     estimate = measure("Hello there.", FRAME).expected_frames
     assert {piece.expected_frames for piece in pieces[5:]} == {2 * estimate}
+
+
+def test_letters_late_in_a_text_are_cut_by_their_exact_length() -> None:
+    """An estimate of them may be a sixth of the truth, and too long a piece would end the utterance."""
+
+    def length(part: str) -> int:
+        return sum(5 if len(word) == 1 else 6 for word in part.split())
+
+    text = "Word after word goes by. " * 60 + " ".join("ABCDEFGHIJKLMNOPQRSTUVWXYZ" * 4) + "."
+    assert all(length(piece.text) <= MOST_FRAMES for piece in sentences(text, 0.08, length))
+
+
+def test_a_sentence_that_is_cut_counts_once_towards_what_is_known() -> None:
+    asked: list[str] = []
+
+    def length(part: str) -> int:
+        asked.append(part)
+        return 10 * len(part.split())
+
+    found = list(sentences(" ".join(["word"] * 26) + ".", 0.08, length))
+    assert len(found) > 1
+    assert all(piece.expected_frames == 10 * len(piece.text.split()) for piece in found)

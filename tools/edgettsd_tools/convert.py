@@ -238,7 +238,7 @@ def _write(
         },
     )
     if text_table is not None:
-        manifest["text"] = text_table
+        manifest |= {"text": text_table, "supports_instruct": False}
     manifest["files"] = {
         file: {"size": (partial / file).stat().st_size, "sha256": _digest(partial / file)}
         for file in bundle_files(manifest["text"]["frontend"])

@@ -25,7 +25,7 @@ Case = dict[str, Any]
 PROMPT_LIMIT = 1e-5
 # Positions of the talker: those of the daemon, since the way to attend depends on them.
 CONTEXT = 512
-DECODER_DB = {"f32": 100.0, "f16": 40.0, "int8": 15.0, "w8": 25.0}
+DECODER_DB = {"f32": 100.0, "f16": 40.0, "int8": 15.0, "w8": 12.0}
 # Largest error of a hidden state, relative to the largest hidden value, under teacher forcing.
 HIDDEN_LIMIT = {"f32": 2e-3, "f16": 1e-2, "q8_0": 0.1, "q4_0": 0.6}
 # Least share of steps whose most likely code is the official one; random weights are the hardest case.
