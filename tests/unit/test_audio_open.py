@@ -23,6 +23,7 @@ class Settings:
     device: str = "default"
     period_ms: int = 20
     buffer_ms: int = 100
+    fade_ms: int = 5
 
 
 def test_the_sound_device_is_not_opened_before_it_is_needed() -> None:
