@@ -25,7 +25,7 @@ from edgettsd.errors import SpeechError
 from edgettsd.hw import Plan, Profile, ProfileError, adapt, calibrate, load_profile, thermal
 from edgettsd.hw.background import EXIT_LOADED, calibrate_when_idle
 from edgettsd.hw.cache import cache_folder
-from edgettsd.hw.rearrange import Speeds, rearrange
+from edgettsd.hw.rearrange import Speeds, arrangement, rearrange
 from edgettsd.hw.threads import name_thread, pin_thread
 from edgettsd.models import default
 from edgettsd.notify import Notifier
@@ -327,8 +327,8 @@ def _keep_cool(engine: Engine, profile: Profile) -> Callable[[Speeds], None]:
             engine.set_speed(speeds.least)
             return
         best = rearrange(profile, stages, speeds)
-        engine.move(best.generator, best.decoder)
-        engine.set_speed(best.speed)
+        there = engine.move(best.generator, best.decoder)
+        engine.set_speed(arrangement(profile, stages, speeds, *there).speed)
 
     return changed
 

@@ -176,8 +176,11 @@ class Engine(Protocol):
         """CPUs and threads of the computing stages as planned; None where there are none to move."""
         ...
 
-    def move(self, generator: Cpus, decoder: Cpus) -> None:
-        """Let generator and decoder, with all their threads, run on these CPUs from now on."""
+    def move(self, generator: Cpus, decoder: Cpus) -> tuple[Cpus, Cpus]:
+        """Let generator and decoder, with all their threads, run on these CPUs from now on.
+
+        Both or none; returns the CPUs where they run now.
+        """
         ...
 
     def heartbeat(self) -> bool:

@@ -328,10 +328,9 @@ class Engine:
             Stage(engine.cpus_decoder, engine.threads_decoder, bool(given.cpus_decoder)),
         )
 
-    def move(self, generator: Cpus, decoder: Cpus) -> None:
+    def move(self, generator: Cpus, decoder: Cpus) -> tuple[Cpus, Cpus]:
         """Let the stages run on these CPUs from now on, also what is being spoken; see Pipeline.move."""
-        if self._pipeline is not None:
-            self._pipeline.move(generator, decoder)
+        return (generator, decoder) if self._pipeline is None else self._pipeline.move(generator, decoder)
 
     def heartbeat(self) -> bool:
         """True while every thread makes progress."""

@@ -211,8 +211,9 @@ class FakeEngine:
         """Nothing that could be moved."""
         return None
 
-    def move(self, generator: Cpus, decoder: Cpus) -> None:
+    def move(self, generator: Cpus, decoder: Cpus) -> tuple[Cpus, Cpus]:
         """Nothing to do."""
+        return generator, decoder
 
     def heartbeat(self) -> bool:
         """False once a text said "fake:stall"."""

@@ -12,7 +12,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -172,24 +172,36 @@ class Pipeline:
         """
         self._speed = speed
 
-    def move(self, generator: Cpus, decoder: Cpus) -> None:
-        """Let the stages and all their workers run on these CPUs from now on, where they do not already."""
-        for name, cpus in (("generator", generator), ("decoder", decoder)):
-            if cpus == self._placed[name]:
-                continue
+    def move(self, generator: Cpus, decoder: Cpus) -> tuple[Cpus, Cpus]:
+        """Let the stages and all their workers run on these CPUs from now on, where they do not already.
+
+        Both or none: where one stage cannot go, the other does not take its place. Returns the CPUs where
+        they run now.
+        """
+        before, moved = dict(self._placed), dict[str, int]()
+        try:
+            for name, cpus in (("generator", generator), ("decoder", decoder)):
+                if cpus != self._placed[name]:
+                    moved[name] = move_threads(f"tts-{name}", cpus)
+                    self._placed[name] = cpus
+        except ValueError as error:
+            log.warning("%s stays on CPUs %s: %s", name, ranges(before[name]), error)
+            self._put_back(moved, before)
+        else:
+            for name, count in moved.items():
+                was, now = ranges(before[name]), ranges(self._placed[name])
+                log.info("%s moved from CPUs %s to %s (%d threads)", name, was, now, count)
+        return self._placed["generator"], self._placed["decoder"]
+
+    def _put_back(self, names: Iterable[str], before: Mapping[str, Cpus]) -> None:
+        """Undo the move of these stages."""
+        for name in names:
+            self._placed[name] = before[name]
             try:
-                count = move_threads(f"tts-{name}", cpus)
+                move_threads(f"tts-{name}", before[name])
             except ValueError as error:
-                log.warning("%s stays on CPUs %s: %s", name, ranges(self._placed[name]), error)
-                continue
-            log.info(
-                "%s moved from CPUs %s to %s (%d threads)",
-                name,
-                ranges(self._placed[name]),
-                ranges(cpus),
-                count,
-            )
-            self._placed[name] = cpus
+                # Both sets are gone: the kernel has put the threads where it saw fit.
+                log.warning("%s is not on CPUs %s any more: %s", name, ranges(before[name]), error)
 
     def counters(self) -> dict[str, Any]:
         """Counters of the pipe and of the decoder."""

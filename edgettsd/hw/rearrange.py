@@ -66,9 +66,9 @@ class Arrangement:
 
 def rearrange(profile: Profile, stages: Stages, speeds: Speeds) -> Arrangement:
     """The best sets for these speeds: the given ones unless others are clearly better."""
-    stay = _arrangement(profile, stages, speeds, stages.generator.cpus, stages.decoder.cpus)
+    stay = arrangement(profile, stages, speeds, stages.generator.cpus, stages.decoder.cpus)
     found = [
-        _arrangement(profile, stages, speeds, first, second)
+        arrangement(profile, stages, speeds, first, second)
         for first, second in _candidates(profile, stages, speeds)
     ]
     # Of equally good ones that which moves least.
@@ -82,7 +82,8 @@ def rearrange(profile: Profile, stages: Stages, speeds: Speeds) -> Arrangement:
     return best if stay.speed < GAIN * best.speed else stay
 
 
-def _arrangement(profile: Profile, stages: Stages, speeds: Speeds, first: Cpus, second: Cpus) -> Arrangement:
+def arrangement(profile: Profile, stages: Stages, speeds: Speeds, first: Cpus, second: Cpus) -> Arrangement:
+    """The generator on the CPUs `first`, the decoder on `second`, at these speeds."""
     shares = [
         _slowest(profile, there, speeds) / _slowest(profile, stage.cpus, Speeds())
         for stage, there in ((stages.generator, first), (stages.decoder, second))
@@ -99,8 +100,11 @@ def _slowest(profile: Profile, cpus: Cpus, speeds: Speeds) -> float:
 def _candidates(profile: Profile, stages: Stages, speeds: Speeds) -> list[tuple[Cpus, Cpus]]:
     """Sets on the fastest cores, the generator first, and the decoder first."""
     generator, decoder = stages.generator, stages.decoder
-    taken = {cpu for stage in (generator, decoder) if stage.fixed for cpu in stage.cpus}
-    balanced = [profile.cpu(n) for n in profile.allowed if n not in profile.isolated and n not in taken]
+    fixed = {cpu for stage in (generator, decoder) if stage.fixed for cpu in stage.cpus}
+    # Whole cores: the SMT sibling of a configured CPU is the same core.
+    taken = {cpu.core for cpu in profile.cpus if cpu.id in fixed}
+    usable = [profile.cpu(n) for n in profile.allowed if n not in profile.isolated]
+    balanced = [cpu for cpu in usable if cpu.core not in taken]
     if not balanced:
         return []
     cores = usable_cores(one_node(balanced))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -37,20 +38,26 @@ def pin_thread(cpus: Sequence[int]) -> None:
 
 
 def move_threads(name: str, cpus: Sequence[int]) -> int:
-    """Put every thread of this process that has this name on `cpus`; returns how many. Raises ValueError.
+    """Put every thread of this process that has this name on `cpus`; returns how many.
 
-    Threads inherit the name of the one that starts them, so a stage's workers have its name.
+    Threads inherit the name of the one that starts them, so a stage's workers have its name. Raises
+    ValueError when one cannot go there; those before it are then put back.
     """
-    moved = 0
+    moved: dict[int, set[int]] = {}
     for task in Path("/proc/self/task").iterdir():
         try:
             if (task / "comm").read_text(encoding="utf-8").rstrip("\n") != name:
                 continue
+            before = os.sched_getaffinity(int(task.name))
             os.sched_setaffinity(int(task.name), cpus)
         except (FileNotFoundError, ProcessLookupError):
             # It has ended meanwhile.
             continue
         except OSError as error:
+            for thread, old in moved.items():
+                # One that has ended, or may not be where it was any more, is where the kernel wants it.
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(thread, old)
             raise ValueError(f"CPUs {list(cpus)}: {error.strerror}") from error
-        moved += 1
-    return moved
+        moved[int(task.name)] = before
+    return len(moved)

@@ -95,6 +95,45 @@ def test_stages_that_share_their_cpus_move_together():
     assert (best.generator, best.decoder, best.speed) == ((2, 3), (2, 3), 1.0)
 
 
+def siblings(cores: int) -> tuple[Cpu, ...]:
+    """A machine with SMT: CPUs n and n + `cores` are the two halves of core n."""
+    return tuple(Cpu(n, n % cores, n // 2 % 2 * 2) for n in range(2 * cores))
+
+
+def test_the_other_half_of_a_configured_core_is_no_free_core():
+    """The generator has two cores by configuration; their SMT siblings are not where a hot decoder can go."""
+    profile = Profile("x86", "x86_64", "", ("avx2",), siblings(4), tuple(range(8)))
+    for stages in (
+        Stages(Stage((0, 1), 2, fixed=True), Stage((2, 3), 2)),
+        Stages(Stage((2, 3), 2), Stage((4, 5), 2, fixed=True)),
+    ):
+        best = rearrange(profile, stages, slow(0.5, 2, 3, 6, 7))
+        assert (best.generator, best.decoder) == (stages.generator.cpus, stages.decoder.cpus)
+        assert best.speed == 0.5
+
+
+@given(
+    cores=st.integers(1, 6),
+    generator=st.sets(st.integers(0, 11), max_size=3),
+    decoder=st.sets(st.integers(0, 11), max_size=3),
+    shares=st.dictionaries(st.integers(0, 11), st.floats(0.05, 1.0)),
+)
+def test_stages_that_were_on_cores_apart_stay_so_with_smt(cores, generator, decoder, shares):
+    ids = tuple(range(2 * cores))
+    profile = Profile("x86", "x86_64", "", ("avx2",), siblings(cores), ids)
+    config = with_config(
+        cpus_generator=tuple(sorted(set(ids) & generator)), cpus_decoder=tuple(sorted(set(ids) & decoder))
+    )
+    stages = planned(profile, config)
+    best = rearrange(profile, stages, Speeds(1.0, shares))
+
+    def on(cpus: tuple[int, ...]) -> set[int]:
+        return {profile.cpu(n).core for n in cpus}
+
+    if not on(stages.generator.cpus) & on(stages.decoder.cpus):
+        assert not on(best.generator) & on(best.decoder)
+
+
 @given(
     capacities=st.lists(st.integers(100, 1024), min_size=1, max_size=12),
     shares=st.dictionaries(st.integers(0, 11), st.floats(0.05, 1.0)),
@@ -219,6 +258,42 @@ def test_real_threads_move_and_come_back_while_something_is_spoken(tmp_path, cap
         f"generator moved from CPUs {b} to {a} (2 threads)",
         f"decoder moved from CPUs {a} to {b} (1 threads)",
     ]
+
+
+@pytest.mark.parametrize("absent", ["generator", "decoder"])
+def test_the_speed_is_that_of_the_cpus_where_the_threads_really_are(absent, caplog):
+    """A move that fails halfway is taken back, and playing starts as late as the slow CPUs need."""
+    a, b = min(PROCESS_CPUS), max(PROCESS_CPUS)
+    assert a != b, "this test needs two CPUs"
+    nowhere = 4000
+    # As fast as the first CPU: the generator goes there alone. Slower than the second: left for the decoder.
+    other = Cpu(nowhere, nowhere, nowhere, 1024 if absent == "generator" else 500)
+    plan = adapt(two_clusters(1024, 600), Config())
+    cpus = (Cpu(a, a, a, 1024), Cpu(b, b, b, 600), other)
+    wider = Profile("arm64-biglittle", "aarch64", "", ("neon",), cpus, (a, b, nowhere))
+
+    async def test(rig: Rig) -> None:
+        hot = slow(0.25, a)
+        assert rig.engine.stages is not None
+        best = rearrange(wider, rig.engine.stages, hot)
+        assert {"generator": best.generator, "decoder": best.decoder}[absent] == (nowhere,)
+        assert best.speed > 0.4
+        _keep_cool(rig.engine, wider)(hot)
+        assert set(affinity("tts-generator")) == {(a,)}
+        assert set(affinity("tts-decoder")) == {(b,)}
+        assert rig.engine._pipeline is not None
+        assert rig.engine._pipeline._speed == 0.25
+        assert f"{absent} stays on CPUs" in caplog.text
+        assert await rig.ended(rig.say()) is Reason.COMPLETED
+
+    original = Engine.__init__
+
+    def with_plan(self, *args, **named) -> None:
+        original(self, *args, **named, plan=plan)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "__init__", with_plan)
+        drive(test)
 
 
 def test_cpus_that_are_not_there_leave_the_threads_where_they_are(caplog):
