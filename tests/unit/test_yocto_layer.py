@@ -341,10 +341,29 @@ def test_the_built_in_voice_comes_from_the_daemons_tree(tmp_path: Path, place: s
     folder = image(tmp_path, recipe) / "usr/share/edgettsd/models/joe"
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == BUNDLE
     assert values["PACKAGE_ARCH"] == "all"
-    for name in ("SRC_URI", "SRCREV", "LIC_FILES_CHKSUM", "PV"):
+    for name in ("SRC_URI", "SRCREV", "PV"):
         assert values[name] == recipes["edgettsd"][name], name
     # What speaks unless the site says otherwise.
     assert recipes["edgettsd-conf"]["EDGETTS_MACHINE_TOML"].count("/usr/share/edgettsd/models/joe") == 1
+
+
+def test_the_built_in_voice_states_every_licence_of_what_is_in_it(layer: dict[str, dict[str, Any]]) -> None:
+    """Its lexicon is made from CMUdict, whose licence lies beside it; the whole is under the tree's."""
+    values = layer["edgettsd-voice-joe"]
+    assert values["LICENSE"].split(" & ") == ["Apache-2.0", "BSD-2-Clause"]
+    stated = dict(entry.split(";md5=") for entry in values["LIC_FILES_CHKSUM"].split())
+    beside = [path.relative_to(ROOT) for path in (ROOT / "edgettsd/voice").glob("*LICENSE*")]
+    assert beside
+    assert stated.keys() == {"file://LICENSE", *(f"file://{path}" for path in beside)}
+    for uri, digest in stated.items():
+        data = (ROOT / uri.removeprefix("file://")).read_bytes()
+        assert hashlib.md5(data, usedforsecurity=False).hexdigest() == digest, uri
+
+
+def test_the_wheel_states_the_licence_of_its_voice_too() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["license"] == "Apache-2.0 AND BSD-2-Clause"
+    assert set(project["license-files"]) == {"LICENSE", "edgettsd/voice/CMUDICT-LICENSE"}
 
 
 def test_a_tree_without_a_voice_is_told(tmp_path: Path) -> None:
