@@ -53,6 +53,14 @@ class WeightCache:
         return os.open(self.file, os.O_RDONLY | os.O_CLOEXEC) if self.file else -1
 
 
+def is_open(fd: int, file: str) -> bool:
+    """Whether `fd` is a descriptor of `file`."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(file))
+    except OSError:
+        return False
+
+
 def litert_version() -> str:
     """Version of the LiteRT package, "unknown" where the library comes from the system."""
     try:

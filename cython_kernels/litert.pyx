@@ -76,9 +76,12 @@ cdef class LiteRtDecoder(DecoderHandle):
         fd = -1 if self._cache is None else self._cache.open()
         try:
             self._create(path, fd)
-        finally:
-            if fd >= 0:
+        except BaseException:
+            # LiteRT may have come as far as to take the descriptor and close it.
+            if fd >= 0 and _weight_cache.is_open(fd, self._cache.file):
                 os.close(fd)
+            raise
+        # From here on the descriptor is LiteRT's, which closes it with the compiled model.
 
     cdef _create(self, path, int cache_fd):
         cdef et_litert_config config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections import defaultdict
@@ -10,7 +11,9 @@ from pathlib import Path
 import model_files
 import pytest
 
-from edgettsd.config import parse_cpus
+from edgettsd.config import Config, parse_cpus
+from edgettsd.engine._api import Reason, Request
+from edgettsd.engine.engine import Engine
 
 # Speech of two frames: two threads of a stage on one CPU wait for each other most of the time.
 CONFIG = """
@@ -114,3 +117,51 @@ def test_what_cannot_be_is_refused_by_name(bus, folder, tmp_path, config, env, m
     assert system.process.wait(60) in (2, 3)
     system.stop()
     assert message in system.log
+
+
+def test_every_worker_moves_with_its_stage(cpus):
+    """The kernels' own workers too, between two utterances and in the middle of one."""
+    first, last = cpus
+    tables = {
+        "model": {"path": str(model_files.bundle())},
+        "audio": {"sink": "fake"},
+        "engine": {"threads_generator": 2, "threads_decoder": 2, "max_seconds": 0.5},
+    }
+    config = Config().updated(tables, "test")
+    ended: list[Reason] = []
+
+    async def speak(engine: Engine, moves: bool) -> None:
+        count = len(ended)
+        engine.speak(Request("Hello there."))
+        await asyncio.sleep(0.02)
+        if moves:
+            engine.move((last,), (first,))
+        while len(ended) == count:
+            await asyncio.sleep(0.01)
+
+    async def main() -> None:
+        engine = Engine(config)
+        engine.on_finished = lambda utterance, reason, stats: ended.append(reason)
+        await engine.start()
+        try:
+            await speak(engine, False)
+            before = placed(os.getpid())
+            engine.move((first,), (last,))
+            await speak(engine, False)
+            found = placed(os.getpid())
+            assert found["tts-generator"] == [(first,)] * len(before["tts-generator"])
+            assert found["tts-decoder"] == [(last,)] * len(before["tts-decoder"])
+            assert len(found["tts-generator"]) >= 2
+            assert len(found["tts-decoder"]) >= 2
+            await speak(engine, True)
+            found = placed(os.getpid())
+            assert set(found["tts-generator"]) == {(last,)}
+            assert set(found["tts-decoder"]) == {(first,)}
+            assert set(found["tts-playout"]) == set(before["tts-playout"])
+        finally:
+            await engine.stop()
+
+    asyncio.run(main())
+    # The random model does not end by itself.
+    assert len(ended) == 3
+    assert set(ended) <= {Reason.COMPLETED, Reason.LIMIT, Reason.RUNAWAY}

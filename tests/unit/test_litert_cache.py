@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import os
 import signal
@@ -61,6 +63,40 @@ def test_it_is_built_once_and_then_used(model: Path, cache: Path) -> None:
     load(model, cache, threads=1)
     load(model, cache, chunks=(1, 4, 8), threads=3)
     assert identity(file) == before
+
+
+def open_files() -> list[str]:
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+def test_its_end_closes_its_own_descriptor_and_no_other(model: Path, cache: Path) -> None:
+    load(model, cache)
+    gc.collect()
+    before = open_files()
+    decoder = load(model, cache)
+    # They take every number that is free by now.
+    others = [os.open("/dev/null", os.O_RDONLY) for _ in range(64)]
+    del decoder
+    gc.collect()
+    kinds = [os.readlink(f"/proc/self/fd/{fd}") for fd in others if os.path.lexists(f"/proc/self/fd/{fd}")]
+    for fd in others:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+    assert kinds == ["/dev/null"] * 64
+    assert open_files() == before
+
+
+def test_a_decoder_that_is_refused_leaves_no_descriptor(tmp_path: Path, cache: Path) -> None:
+    good = MINI.write(tmp_path / "decoder.tflite")
+    load(good, cache, digest="same")
+    gc.collect()
+    before = open_files()
+    for _ in range(5):
+        # The cache is there, and the signature is not.
+        with pytest.raises(ValueError, match="decode_2"):
+            LiteRtDecoder(good, **SHAPE, chunks=(1, 2), cache_path=cache, digest="same")
+    gc.collect()
+    assert open_files() == before
 
 
 def test_the_mapped_file_is_the_cache(model: Path, cache: Path) -> None:
