@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,7 +79,7 @@ class Pipeline:
         self._inbox: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._generating = False
         self._beats: dict[str, tuple[int, float]] = {}
-        self._threads: list[threading.Thread] = []
+        self._threads: dict[threading.Thread, Future[None]] = {}
         self._generator: Generator | None = None
         self._decode: DecodeLoop | None = None
         self.stall_seconds = STALL_SECONDS
@@ -104,26 +104,25 @@ class Pipeline:
     def start(self) -> None:
         """Start the threads and wait until every kernel is made; raises what making one raised."""
         engine = self._config.engine
-        ready: list[Future[None]] = []
+        # The decoder's weights are packed in a file already: one that cannot be loaded is known soonest.
         for name, target, cpus in (
-            ("generator", self._run_generator, engine.cpus_generator),
             ("decoder", self._run_decoder, engine.cpus_decoder),
+            ("generator", self._run_generator, engine.cpus_generator),
             ("playout", self._run_playout, engine.cpus_playout),
         ):
             future: Future[None] = Future()
             thread = threading.Thread(
                 target=self._thread, args=(target, cpus, future), name=f"tts-{name}", daemon=True
             )
-            self._threads.append(thread)
-            ready.append(future)
+            self._threads[thread] = future
         # Kernels warm up with all their threads: on shared CPUs one by one, else they spin for seconds.
         one_by_one = _shares_cpus(self._config)
         try:
-            for thread, future in zip(self._threads, ready, strict=True):
+            for thread, future in self._threads.items():
                 thread.start()
                 if one_by_one:
                     future.result()
-            for future in ready:
+            for future in wait(self._threads.values(), return_when=FIRST_EXCEPTION).done:
                 future.result()
             log.debug("huge pages asked for: %d MB", use_huge_pages() >> 20)
         except BaseException:
@@ -131,11 +130,14 @@ class Pipeline:
             raise
 
     def stop(self) -> None:
-        """End the threads; the generator notices within one predictor sub-step."""
+        """End the threads; the generator notices within one predictor sub-step.
+
+        A thread that still makes its kernel is not waited for: it ends once that is made.
+        """
         self.pipe.stop()
         self._inbox.put(None)
-        for thread in self._threads:
-            if thread.ident is None:
+        for thread, ready in self._threads.items():
+            if thread.ident is None or not ready.done():
                 continue
             thread.join(10.0)
             if thread.is_alive():

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from engine_rig import Rig, expected_pcm
+from engine_rig import Rig, expected_pcm, with_config
 
-from cython_kernels.pipe import TalkerHandle
+from cython_kernels.pipe import DecoderHandle, TalkerHandle
 from cython_kernels.playout import FakeSink
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, State
@@ -159,6 +159,28 @@ def test_a_model_that_cannot_be_loaded_ends_what_waits_with_the_reason() -> None
     assert os.read(reader, 1) == b""
     os.close(reader)
     assert parts.closed == 1
+
+
+@pytest.mark.parametrize("threads", [0, 64], ids=["apart", "one by one"])
+def test_a_decoder_that_cannot_be_loaded_is_told_while_the_talker_still_loads(threads: int) -> None:
+    class NoDecoder(SlowParts):
+        def decoder(self) -> DecoderHandle:
+            raise RuntimeError("the decoder is torn")
+
+    async def main() -> None:
+        parts = NoDecoder()
+        config = with_config(threads_generator=threads, threads_decoder=threads)
+        engine = Engine(config, load=lambda _: parts, sink=FakeSink())
+        try:
+            async with asyncio.timeout(10):
+                with pytest.raises(ModelInvalidError, match="the decoder is torn"):
+                    await engine.start()
+            assert not parts.go.is_set()
+        finally:
+            parts.go.set()
+            await engine.stop()
+
+    asyncio.run(main())
 
 
 def test_stopping_ends_what_waits_as_aborted_and_closes_the_parts_once() -> None:
