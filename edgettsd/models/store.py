@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -71,24 +71,6 @@ def check_bundle(folder: Path, verify: str = "size") -> Bundle:
     except OSError as error:
         raise ModelInvalidError(f"cannot read {error.filename or folder}: {error.strerror}") from error
     return Bundle(folder, manifest, files)
-
-
-def find_default_bundle(candidates: Iterable[Path | str]) -> Path:
-    """The first candidate that holds a bundle: itself, or else its only or alphabetically first sub-folder.
-
-    Raises ModelInvalidError that lists where it looked.
-    """
-    looked: list[str] = []
-    for candidate in map(Path, candidates):
-        looked.append(str(candidate))
-        if (candidate / MANIFEST).is_file():
-            return candidate
-        if candidate.is_dir():
-            for folder in sorted(candidate.iterdir()):
-                if PARTIAL not in folder.name and (folder / MANIFEST).is_file():
-                    return folder
-    where = ", ".join(looked) or "any folder"
-    raise ModelInvalidError(f"no model bundle (a folder with {MANIFEST}) in {where}")
 
 
 def _read_manifest(folder: Path) -> bytes:

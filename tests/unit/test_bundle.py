@@ -21,7 +21,7 @@ from edgettsd.errors import ModelInvalidError
 from edgettsd.models.gguf import read_gguf_header
 from edgettsd.models.manifest import FILES, parse_manifest
 from edgettsd.models.safetensors import SafetensorsFile
-from edgettsd.models.store import find_default_bundle, open_bundle
+from edgettsd.models.store import open_bundle
 
 EMBEDDINGS = "embeddings.safetensors"
 
@@ -101,16 +101,6 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     _refused(tmp_path / "file", "file is not a folder")
     _refused(tmp_path / "none", "none is missing")
-
-
-def test_the_default_is_the_first_folder_with_a_manifest(damaged: Path, tmp_path: Path) -> None:
-    assert find_default_bundle([tmp_path / "none", damaged]) == damaged
-    assert find_default_bundle([tmp_path]) == damaged
-    (tmp_path / "a.partial-1").mkdir()
-    (tmp_path / "a.partial-1" / "manifest.json").touch()
-    assert find_default_bundle([str(tmp_path)]) == damaged
-    with pytest.raises(ModelInvalidError, match=f"in {tmp_path / 'x'}, {tmp_path / 'y'}"):
-        find_default_bundle([tmp_path / "x", tmp_path / "y"])
 
 
 # --- tensors ---------------------------------------------------------------------------------------------
