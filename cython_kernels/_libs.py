@@ -7,8 +7,10 @@ loaded here once by absolute path, and the linker then takes the copies that are
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
+import importlib.metadata
 import importlib.util
 from pathlib import Path
 
@@ -39,6 +41,22 @@ def _built_for_system() -> bool:
     except ModuleNotFoundError:
         return False
     return info["libs"] == "system"
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of the packages that compute, by name; of the distribution's libraries files and ages."""
+    versions: dict[str, str] = {}
+    for name in ("llama-cpp-python", "ai-edge-litert"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    if not _built_for_system():
+        return versions
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = {line.split(maxsplit=5)[-1].rstrip() for line in maps}
+    for path in map(Path, sorted(paths)):
+        if path.name.startswith(("libggml", "libllama", "libLiteRt")) and path.is_file():
+            versions[path.name] = f"{path} {path.stat().st_mtime_ns}"
+    return versions
 
 
 def preload() -> dict[str, str]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cython_kernels._libs import library_versions
 from edgettsd import __version__
 from edgettsd.config import Config
 from edgettsd.hw.adapt import Plan, adapt
@@ -119,7 +120,7 @@ def _measured(value: Any) -> Measured:
 
 
 def fingerprint(profile: Profile, config: Config) -> str:
-    """What a calibration is valid for: hardware, allowed CPUs, model, configured CPUs, version.
+    """What a calibration is valid for: hardware, allowed CPUs, model, what is configured, and versions.
 
     Raises OSError when the model has no manifest.
     """
@@ -140,6 +141,9 @@ def fingerprint(profile: Profile, config: Config) -> str:
             engine.cpus_decoder,
         ],
         "schedule": [engine.schedule, engine.chunks],
+        "accelerator": [engine.decoder_accelerator, engine.decoder_library, engine.n_gpu_layers],
+        "context": engine.context,
+        "libraries": library_versions(),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 

@@ -15,6 +15,7 @@ import pytest
 from hw_boards import board as probed
 from model_files import bundle
 
+from cython_kernels._libs import library_versions
 from edgettsd.config import Config
 from edgettsd.hw import Profile, background, calibrate, load_profile
 from edgettsd.hw.calibrate import BusyError, Calibration, Split
@@ -92,18 +93,40 @@ def manifest(folder: Path, text: str) -> Config:
     return model(folder)
 
 
-def test_the_fingerprint_names_machine_model_and_configuration(tmp_path: Path) -> None:
+def test_the_fingerprint_names_machine_model_and_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config, profile = manifest(tmp_path / "a", "{}"), board("pi5")
     key = calibrate.fingerprint(profile, config)
     assert key == calibrate.fingerprint(profile, config)
     other_threads = dataclasses.replace(config, engine=dataclasses.replace(config.engine, threads_decoder=2))
+    engines = (
+        {"decoder_accelerator": "gpu"},
+        {"decoder_library": "/opt/libLiteRtGpuAccelerator.so"},
+        {"n_gpu_layers": 3},
+        {"context": 1024},
+    )
     others = {
         calibrate.fingerprint(board("pi4"), config),
         calibrate.fingerprint(profile, manifest(tmp_path / "b", '{"x": 1}')),
         calibrate.fingerprint(profile, other_threads),
         calibrate.fingerprint(dataclasses.replace(profile, allowed=(0, 1)), config),
+        *(
+            calibrate.fingerprint(
+                profile, dataclasses.replace(config, engine=dataclasses.replace(config.engine, **changed))
+            )
+            for changed in engines
+        ),
     }
-    assert len(others | {key}) == 5
+    monkeypatch.setattr(calibrate, "library_versions", lambda: {"llama-cpp-python": "9.9"})
+    others.add(calibrate.fingerprint(profile, config))
+    assert len(others | {key}) == 10
+
+
+def test_the_libraries_that_compute_are_told_by_version() -> None:
+    versions = library_versions()
+    assert any("llama" in name for name in versions) and any("litert" in name.lower() for name in versions)
+    assert all(versions.values())
 
 
 def test_calibrations_are_kept_and_damaged_ones_ignored(tmp_path: Path) -> None:
