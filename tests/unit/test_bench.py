@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -96,14 +97,32 @@ def test_a_whole_run(
         # The model's own end comes later: after 8 frames, or with the 10 that were asked for.
         assert 8 <= run["frames"] <= 10
     assert len(result["engine"]["frame_by_quarter"]) == 4
-    kept = [json.loads(file.read_text()) for file in bench.BUILD.glob("*-8-*/manifest.json")]
-    assert kept and all(manifest["sampling"]["min_new_tokens"] == 8 for manifest in kept)
+    assert list(bench.BUILD.iterdir()) == []
     steps = result["engine"]["steps"]
     assert {"talker", "predictor", "sampling", "prefill"} <= steps.keys()
     assert set(steps["decoder"]) <= {"1", "4"}
     assert result["played"][0]["ttfa_ms"] > 0 and result["talker_at"]["20"]["count"] == 20
     printed = capsys.readouterr().out
     assert "decoder 1" in printed and "rtf_streamed" in printed
+
+
+@pytest.mark.parametrize("linked", [True, False], ids=["links", "copies"])
+def test_an_endless_bundle_is_one_and_is_gone_afterwards(
+    linked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "BUILD", tmp_path / "build")
+
+    def other_file_system(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    if not linked:
+        monkeypatch.setattr(bench.os, "link", other_file_system)
+    with bench.endless(bundle(), 77) as out:
+        assert open_bundle(out, "full").manifest.raw["sampling"]["min_new_tokens"] == 77
+        assert (out / "talker.gguf").samefile(bundle() / "talker.gguf") == linked
+        assert (out / "decoder.tflite").stat().st_mtime_ns == (bundle() / "decoder.tflite").stat().st_mtime_ns
+    assert not out.exists()
+    assert open_bundle(bundle()).manifest.raw["sampling"]["min_new_tokens"] != 77
 
 
 def test_another_engine_in_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

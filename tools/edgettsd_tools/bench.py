@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -38,12 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the bench; returns the exit status."""
     options = _parser().parse_args(arguments)
     bundle = options.bundle or _bundle(options)
-    if options.min_frames:
-        bundle = endless(bundle, options.min_frames)
+    frames = options.min_frames
     try:
-        config = _config(options, bundle)
-        opened = open_bundle(bundle)
-        result = asyncio.run(_measure(options, config, opened))
+        with endless(bundle, frames) if frames else contextlib.nullcontext(bundle) as measured:
+            config = _config(options, measured)
+            result = asyncio.run(_measure(options, config, open_bundle(measured)))
     except (ConfigError, SpeechError, OSError, RuntimeError, ValueError) as error:
         die(str(error))
     for line in table(result):
@@ -149,17 +150,27 @@ def _bundle(options: argparse.Namespace) -> Path:
     return out
 
 
-def endless(bundle: Path, frames: int) -> Path:
-    """A copy of the bundle, by links, whose talker does not end before `frames` frames."""
+@contextlib.contextmanager
+def endless(bundle: Path, frames: int) -> Iterator[Path]:
+    """A copy of the bundle whose talker does not end before `frames` frames; removed at the end.
+
+    By links where the file system has both folders, for a model's files are large.
+    """
     BUILD.mkdir(parents=True, exist_ok=True)
-    out = Path(tempfile.mkdtemp(prefix=f"{bundle.name}-{frames}-", dir=BUILD))
-    for file in bundle.iterdir():
-        if file.name != "manifest.json":
-            os.link(file, out / file.name)
-    manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
-    manifest["sampling"]["min_new_tokens"] = frames
-    (out / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    return out
+    with tempfile.TemporaryDirectory(prefix=f"{bundle.name}-{frames}-", dir=BUILD) as folder:
+        out = Path(folder)
+        for file in bundle.iterdir():
+            if file.name == "manifest.json":
+                continue
+            try:
+                os.link(file, out / file.name)
+            except OSError:
+                # With its time stamp, by which packed weights are found.
+                shutil.copy2(file, out / file.name)
+        manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+        manifest["sampling"]["min_new_tokens"] = frames
+        (out / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+        yield out
 
 
 def _config(options: argparse.Namespace, bundle: Path) -> Config:
