@@ -109,10 +109,12 @@ class FakeSink(_Sink):
     def heard(self) -> bytes:
         """Captured frames, s16 in native byte order; for use while nothing plays."""
     def counts(self) -> dict[str, int]:
-        """Totals: heard (frames), opens, closes, starts, drops, pauses, fades."""
+        """Totals: heard (frames), opens, closes, starts, drops, pauses, fades, gaps."""
     def fades(self) -> list[tuple[int, int, int, bool]]:
         """The first 8192 fades before an abort or around a pause: frames heard before it, its length in
         frames, how many of these were heard, whether it rises. For use while nothing plays."""
+    def gaps(self) -> list[int]:
+        """The first 8192 places where it ran dry, as frames heard before. For use while nothing plays."""
 
 class Playout:
     """The playout thread's state: PCM of the live generation goes from `pipe` to a sink.

@@ -66,6 +66,7 @@ cdef extern from "et_sink.h" nogil:
         uint64_t drops
         uint64_t pauses
         uint64_t fades
+        uint64_t gaps
     et_sink *et_sink_alsa_new(const et_alsa_config *config, int *err)
     void et_sink_alsa_info(const et_sink *s, et_alsa_info *info)
     et_sink *et_sink_fd_new(const et_fd_config *config, int *err)
@@ -74,6 +75,7 @@ cdef extern from "et_sink.h" nogil:
     size_t et_sink_fake_heard(const et_sink *s, size_t start, int16_t *dst, size_t n)
     void et_sink_fake_counts(const et_sink *s, et_fake_counts *counts)
     size_t et_sink_fake_fades(const et_sink *s, et_fake_fade *dst, size_t n)
+    size_t et_sink_fake_gaps(const et_sink *s, uint64_t *dst, size_t n)
     bint et_sink_in_use(const et_sink *s)
     uint64_t et_sink_opens(const et_sink *s)
     uint64_t et_sink_xruns(const et_sink *s)
@@ -280,7 +282,20 @@ cdef class FakeSink(_Sink):
         cdef et_fake_counts c
         et_sink_fake_counts(self.sink, &c)
         return {"heard": c.heard, "opens": c.opens, "closes": c.closes, "starts": c.starts, "drops": c.drops,
-                "pauses": c.pauses, "fades": c.fades}
+                "pauses": c.pauses, "fades": c.fades, "gaps": c.gaps}
+
+    def gaps(self):
+        cdef size_t n = et_sink_fake_gaps(self.sink, NULL, 0)
+        if n == 0:
+            return []
+        cdef uint64_t *places = <uint64_t *>malloc(n * sizeof(uint64_t))
+        if places == NULL:
+            raise MemoryError("gaps")
+        try:
+            et_sink_fake_gaps(self.sink, places, n)
+            return [places[i] for i in range(n)]
+        finally:
+            free(places)
 
     def fades(self):
         cdef size_t n = et_sink_fake_fades(self.sink, NULL, 0)

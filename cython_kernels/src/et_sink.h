@@ -157,7 +157,7 @@ typedef struct {
 } et_fake_config;
 
 typedef struct {
-    uint64_t heard, opens, closes, starts, drops, pauses, fades;
+    uint64_t heard, opens, closes, starts, drops, pauses, fades, gaps;
 } et_fake_counts;
 
 /* A fade that was heard, or its beginning. */
@@ -174,5 +174,7 @@ size_t et_sink_fake_heard(const et_sink *s, size_t from, int16_t *dst, size_t n)
 void et_sink_fake_counts(const et_sink *s, et_fake_counts *counts);
 /* Copy up to n of the fades that are kept, in order; how many are kept. For use while nothing plays. */
 size_t et_sink_fake_fades(const et_sink *s, et_fake_fade *dst, size_t n);
+/* The same for the places where it ran dry: frames heard before. */
+size_t et_sink_fake_gaps(const et_sink *s, uint64_t *dst, size_t n);
 
 #endif

@@ -8,7 +8,7 @@
 #include "et_pipe.h"
 #include "et_sink.h"
 
-enum { FADES = 8192 };
+enum { FADES = 8192, GAPS = 8192 };
 
 typedef struct {
     et_sink base;
@@ -18,6 +18,7 @@ typedef struct {
     int16_t *capture;
     uint64_t written, heard;  /* of this utterance */
     et_fake_fade *fades;
+    uint64_t *gaps;
     uint64_t fade_end;        /* silence from here on */
     bool fading, rising;
     size_t fall, rise;        /* their entries in fades */
@@ -70,6 +71,17 @@ static void hear(fake_sink *k, uint64_t until)
     }
 }
 
+/* It runs dry before the frame that is heard next. */
+static int ran_dry(fake_sink *k)
+{
+    if (k->counts.gaps < GAPS)
+        k->gaps[k->counts.gaps] = k->counts.heard;
+    k->counts.gaps++;
+    k->running = k->want_run = false;
+    atomic_fetch_add(&k->base.xruns, 1);
+    return ET_SINK_XRUN;
+}
+
 /* Play up to now. 0, ET_SINK_XRUN or negative errno. */
 static int advance(fake_sink *k)
 {
@@ -95,16 +107,11 @@ static int advance(fake_sink *k)
         if ((uint64_t)xrun > before)
             hear(k, k->heard + ((uint64_t)xrun - before));
         k->xrun_done = true;
-        k->running = k->want_run = false;
-        atomic_fetch_add(&k->base.xruns, 1);
-        return ET_SINK_XRUN;
+        return ran_dry(k);
     }
     hear(k, until);
-    if (k->config.speed > 0 && now >= k->written && !k->finishing && !k->fading) {
-        k->running = k->want_run = false;
-        atomic_fetch_add(&k->base.xruns, 1);
-        return ET_SINK_XRUN;
-    }
+    if (k->config.speed > 0 && now >= k->written && !k->finishing && !k->fading)
+        return ran_dry(k);
     return 0;
 }
 
@@ -288,6 +295,7 @@ static void fake_destroy(et_sink *s)
     free(k->buffer);
     free(k->capture);
     free(k->fades);
+    free(k->gaps);
     free(k);
 }
 
@@ -328,7 +336,8 @@ et_sink *et_sink_fake_new(const et_fake_config *config, int *err)
     k->buffer = malloc(config->buffer * sizeof *k->buffer);
     k->capture = malloc((config->capture + 1) * sizeof *k->capture);
     k->fades = malloc(FADES * sizeof *k->fades);
-    if (!k->buffer || !k->capture || !k->fades) {
+    k->gaps = malloc(GAPS * sizeof *k->gaps);
+    if (!k->buffer || !k->capture || !k->fades || !k->gaps) {
         fake_destroy(&k->base);
         return NULL;
     }
@@ -354,6 +363,15 @@ size_t et_sink_fake_fades(const et_sink *s, et_fake_fade *dst, size_t n)
     size_t kept = k->counts.fades < FADES ? (size_t)k->counts.fades : FADES;
     if (n)
         memcpy(dst, k->fades, (n < kept ? n : kept) * sizeof *dst);
+    return kept;
+}
+
+size_t et_sink_fake_gaps(const et_sink *s, uint64_t *dst, size_t n)
+{
+    const fake_sink *k = (const fake_sink *)s;
+    size_t kept = k->counts.gaps < GAPS ? (size_t)k->counts.gaps : GAPS;
+    if (n)
+        memcpy(dst, k->gaps, (n < kept ? n : kept) * sizeof *dst);
     return kept;
 }
 

@@ -123,6 +123,7 @@ def heard_as_told(
     heard = np.frombuffer(rig.sink.heard(), "<i2")
     clean = np.frombuffer(expected_pcm(frames), "<i2").astype(np.float32) / 32768
     reasons, at = dict(rig.finished), 0
+    gaps = set(rig.sink.gaps())
     fades, echo = rig.sink.fades(), rig.sink.rate * fade_ms // 1000
     if len(set(rig.started)) != len(rig.started):
         return "an utterance started twice"
@@ -132,8 +133,8 @@ def heard_as_told(
             continue
         one = np.rint(clean * np.float32(volume) * 32768).clip(-32768, 32767).astype(np.int16)
         whole = np.concatenate([one, *[np.zeros(pause, np.int16), one] * (sentences - 1)])
-        # A loud end goes on as its own mirror image.
-        if abs(int(whole[-1])) >= 64:
+        # A loud end goes on as its own mirror image, unless the device ran dry just then: see playout.
+        if abs(int(whole[-1])) >= 64 and at + len(whole) not in gaps:
             tail = faded(whole[-2 : -2 - echo : -1].tobytes(), echo)
             whole = np.concatenate([whole, np.frombuffer(tail, np.int16)])
         rest = heard[at : at + len(whole)]

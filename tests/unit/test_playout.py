@@ -47,7 +47,8 @@ def test_one_utterance(speed: float) -> None:
         assert [e[0] for e in player.named(generation)] == ["started", "finished"]
         assert player.pipe.counters()["samples_out"] == len(pcm)
     assert sink.heard() == pcm.tobytes()
-    counts = {"heard": 30_001, "opens": 1, "closes": 1, "starts": 1, "drops": 0, "pauses": 0, "fades": 0}
+    names = ("opens", "closes", "starts", "drops", "pauses", "fades", "gaps")
+    counts = {"heard": 30_001} | dict(zip(names, (1, 1, 1, 0, 0, 0, 0), strict=True))
     assert sink.counts() == counts
 
 
@@ -75,6 +76,7 @@ def test_an_xrun_loses_and_repeats_nothing(xrun_at: int) -> None:
         generation = player.say(sink, pcm)
         assert player.wait(generation, "finished")[3] == len(pcm)
         assert sink.counters()["xruns"] == 1
+        assert sink.gaps() == [xrun_at]
         assert sink.counts()["starts"] == 2
     assert sink.heard() == pcm.tobytes()
 
