@@ -9,28 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cython_kernels.pipe import SinkHandle
-from cython_kernels.playout import FdSink
 from edgettsd import messages
 from edgettsd.audio import open_sink
 from edgettsd.config import Config
-from edgettsd.engine._api import OnChanged, OnFinished, OnStarted, Reason, Request, State, Voice
+from edgettsd.engine._api import Reason, Request, State, Voice
+from edgettsd.engine.base import QueueingEngine
+from edgettsd.engine.job import Job
 from edgettsd.engine.light import LIGHT_BYTES, single_threads, weight_bytes
 from edgettsd.engine.loader import in_loader
 from edgettsd.engine.parts import Parts
 from edgettsd.engine.pipeline import Pipeline, Work
-from edgettsd.engine.queue import Entry, UtteranceQueue
-from edgettsd.errors import DeviceBusyError, ModelInvalidError, NotReadyError, SpeechError
+from edgettsd.engine.queue import Entry
+from edgettsd.errors import ModelInvalidError, NotReadyError, SpeechError
 from edgettsd.hw import Plan, adapt, calibrate, load_profile
 from edgettsd.hw.cache import cache_folder
 from edgettsd.hw.placement import Cpus
@@ -44,26 +42,6 @@ log = logging.getLogger(__name__)
 SILENCE_TIMEOUT = 2.0
 
 
-@dataclass(slots=True)
-class Job:
-    """One accepted utterance."""
-
-    request: Request
-    accepted: float
-    seed: int
-    work: Work | None = None
-    sink: FdSink | None = None
-    ending: Reason | None = None
-    detail: str = ""
-    error: str = ""
-    begun: float = 0.0
-    started: float = 0.0
-    samples: int = 0
-    underruns: int = 0
-    underruns_before: int = 0
-    timeout: asyncio.TimerHandle | None = None
-
-
 def load_bundle_parts(config: Config) -> Parts:
     """The parts of the configured model bundle; raises ModelInvalidError."""
     from edgettsd.engine.bundle_parts import BundleParts
@@ -71,7 +49,7 @@ def load_bundle_parts(config: Config) -> Parts:
     return BundleParts.load(config)
 
 
-class Engine:
+class Engine(QueueingEngine[Job]):
     """Speaks with the model of `config`. `load` makes the model's parts, in a thread of its own."""
 
     def __init__(
@@ -82,10 +60,7 @@ class Engine:
         sink: SinkHandle | None = None,
         plan: Plan | None = None,
     ) -> None:
-        self.on_started: OnStarted = lambda utterance, info: None
-        self.on_finished: OnFinished = lambda utterance, reason, stats: None
-        self.on_changed: OnChanged = lambda: None
-        self._config = config
+        super().__init__(config)
         self._load = load
         self._plan = plan
         self._planned = config
@@ -95,36 +70,11 @@ class Engine:
         self._loading = False
         self._handover = threading.Lock()
         self._given_sink = sink
-        self._queue: UtteranceQueue[Job] = UtteranceQueue(
-            config.engine.queue_limit, config.engine.client_limit
-        )
         self._parts: Parts | None = None
         self._pipeline: Pipeline | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._state = State.STARTING
-        self._paused = False
         self._idle: asyncio.Event | None = None
-        self._ended: Counter[str] = Counter()
         self._last: dict[str, Any] = {}
-
-    @property
-    def state(self) -> State:
-        """What the engine does now; paused wins over speaking."""
-        if self._state is not State.IDLE:
-            return self._state
-        if self._paused:
-            return State.PAUSED
-        return State.SPEAKING if self._queue.active or len(self._queue) else State.IDLE
-
-    @property
-    def active(self) -> int:
-        """Id of the utterance being spoken, 0 when there is none."""
-        return self._queue.active.id if self._queue.active else 0
-
-    @property
-    def queue_length(self) -> int:
-        """How many utterances wait."""
-        return len(self._queue)
 
     @property
     def model_name(self) -> str:
@@ -169,12 +119,12 @@ class Engine:
             return
         self._loop.add_reader(self._pipeline.pipe.loop_fd, self._on_events)
         self._pipeline.pipe.set_paused(self._paused)
-        self._state = State.IDLE
+        self._phase = State.IDLE
         self._next()
         self.on_changed()
 
     def _stopping(self) -> bool:
-        return self._state is State.STOPPING
+        return self._phase is State.STOPPING
 
     async def _in_loader(self, work: Callable[[], None]) -> None:
         """Run `work` in a thread of its own; raises SpeechError."""
@@ -230,10 +180,10 @@ class Engine:
 
     async def stop(self) -> None:
         """End every utterance as aborted, then the threads; idempotent."""
-        if self._state is State.STOPPING:
+        if self._phase is State.STOPPING:
             return
         with self._handover:
-            self._state = State.STOPPING
+            self._phase = State.STOPPING
             loading = self._loading
         pipeline, loop = self._pipeline, asyncio.get_running_loop()
         self.abort_all()
@@ -241,8 +191,7 @@ class Engine:
             self._idle = asyncio.Event()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), SILENCE_TIMEOUT + 1)
-        # Finished calls of waiting utterances are scheduled, not made, by abort_all.
-        await asyncio.sleep(0)
+        await self._told()
         if pipeline is not None:
             loop.remove_reader(pipeline.pipe.loop_fd)
             await loop.run_in_executor(None, pipeline.stop)
@@ -254,61 +203,12 @@ class Engine:
         """Queue an utterance; raises NotReadyError, UnknownVoiceError, InvalidOptionError, QueueFullError."""
         if self._failure:
             raise NotReadyError(self._failure)
-        if self._state is State.STOPPING or self._parts is None:
-            raise NotReadyError(f"the engine is {self._state.value}")
+        if self._phase is State.STOPPING or self._parts is None:
+            raise NotReadyError(f"the engine is {self._phase.value}")
         options = request.options
         self._parts.check(options)
         seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(6), "little")
-        job = Job(request, time.monotonic(), seed)
-        new, replaced = self._queue.put(request.client, options.priority, job, interrupt=options.interrupt)
-        for entry in replaced:
-            self._end(entry, Reason.REPLACED)
-        self._next()
-        self.on_changed()
-        return new.id
-
-    def abort(self, utterance: int, client: str) -> bool:
-        """Abort an utterance of `client`; raises NotFoundError."""
-        entry = self._queue.find(utterance, client)
-        if entry is None or entry.item.ending is not None:
-            return False
-        self._abort(entry)
-        self.on_changed()
-        return True
-
-    def abort_all(self) -> int:
-        """Abort everything queued or spoken; returns how many."""
-        entries = self._queue.clear()
-        for entry in entries:
-            self._end(entry, Reason.ABORTED)
-        count, active = len(entries), self._queue.active
-        if active is not None and active.item.ending is None:
-            count += 1
-            self._end(active, Reason.ABORTED)
-        self.on_changed()
-        return count
-
-    def client_gone(self, client: str) -> None:
-        """Abort the client_bound utterances of a client that left the bus."""
-        for entry in self._queue.of_client(client):
-            if entry.item.request.options.client_bound:
-                self._abort(entry)
-        self.on_changed()
-
-    def pause(self) -> None:
-        """Hold the speech where it is; nothing new starts."""
-        self._paused = True
-        if self._pipeline is not None:
-            self._pipeline.pipe.set_paused(True)
-        self.on_changed()
-
-    def resume(self) -> None:
-        """Go on after pause()."""
-        self._paused = False
-        if self._pipeline is not None:
-            self._pipeline.pipe.set_paused(False)
-        self._next()
-        self.on_changed()
+        return self._put(Job(request, time.monotonic(), seed))
 
     def set_speed(self, speed: float) -> None:
         """The CPUs run at this share of their full clock; see Pipeline.set_speed."""
@@ -348,8 +248,7 @@ class Engine:
 
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and the figures of the last utterance."""
-        result: dict[str, Any] = {f"ended_{reason}": count for reason, count in sorted(self._ended.items())}
-        result["underruns"] = 0
+        result: dict[str, Any] = {**self._counts(), "underruns": 0}
         if self._pipeline is not None:
             result.update(self._pipeline.counters())
         result.update({f"last_{key}": value for key, value in self._last.items()})
@@ -357,14 +256,11 @@ class Engine:
             result.update(self._pipeline.recorder.report())
         return result
 
-    def _abort(self, entry: Entry[Job]) -> None:
-        if entry is not self._queue.active:
-            self._queue.remove(entry.id)
-        self._end(entry, Reason.ABORTED)
+    def _hold(self, paused: bool) -> None:
+        if self._pipeline is not None:
+            self._pipeline.pipe.set_paused(paused)
 
     def _end(self, entry: Entry[Job], reason: Reason, detail: str = "") -> None:
-        """End an utterance early: the active one when it is silent, a waiting one after the caller's
-        reply."""
         job = entry.item
         if job.ending is not None:
             return
@@ -382,7 +278,7 @@ class Engine:
 
     def _next(self) -> None:
         """Give the next utterance to the pipeline when it is free."""
-        if self._paused or self._state is not State.IDLE or self._pipeline is None:
+        if self._paused or self._phase is not State.IDLE or self._pipeline is None:
             return
         entry = self._queue.take()
         if entry is None:
@@ -393,19 +289,12 @@ class Engine:
             job.request.options.max_seconds or self._config.engine.max_seconds,
             self._config.engine.max_seconds,
         )
-        if job.request.fd is not None:
-            try:
-                job.sink = FdSink(
-                    job.request.fd,
-                    format=job.request.format,
-                    rate=info.sample_rate,
-                    close_fd=True,
-                    stall_ms=round(self._config.engine.reader_seconds * 1000),
-                )
-            except (MemoryError, ValueError) as error:
-                job.detail = str(error)
-                asyncio.get_running_loop().call_soon(self._finished, entry, Reason.ERROR)
-                return
+        try:
+            job.open_sink(info.sample_rate, self._config.engine.reader_seconds)
+        except (MemoryError, ValueError) as error:
+            job.detail = str(error)
+            asyncio.get_running_loop().call_soon(self._finished, entry, Reason.ERROR)
+            return
         pipeline.playout.set_sink(job.sink or pipeline.sink)
         job.begun = time.monotonic()
         job.underruns_before = pipeline.pipe.counters()["underruns"]
@@ -441,7 +330,9 @@ class Engine:
                 log.warning("utterance %d: underrun %d", entry.id, job.underruns)
             elif name == "finished":
                 job.samples = value
-                self._finished(entry, job.ending or self._natural(entry, Reason(reason)))
+                if job.ending is None and (why := job.explain(Reason(reason))):
+                    log.warning("utterance %d: %s: %s", entry.id, reason, why)
+                self._finished(entry, job.ending or Reason(reason))
             elif name == "dropped":
                 job.samples = value
                 self._finished(entry, job.ending or Reason.ERROR)
@@ -450,41 +341,20 @@ class Engine:
             elif name == "decoder":
                 self._end(entry, Reason.ERROR, f"decoder failed ({value})")
 
-    def _natural(self, entry: Entry[Job], reason: Reason) -> Reason:
-        """The reason of an utterance that played to its end; the log names what is not as it should be."""
-        job = entry.item
-        if reason is Reason.RUNAWAY and job.work is not None:
-            results = list(job.work.results)
-            repeats = bool(results) and results[-1]["reason"] == "runaway" and results[-1]["error"] == "ok"
-            job.detail = "the model repeats itself" if repeats else "the model says nothing and does not end"
-        elif reason is Reason.LIMIT:
-            job.detail = "the longest allowed speech for this text was reached"
-        if job.detail:
-            log.warning("utterance %d: %s: %s", entry.id, reason.value, job.detail)
-        return reason
-
     def _device_failed(self, entry: Entry[Job], code: int) -> None:
         """The playout thread gave up on the sink; that is the last it says of this generation."""
         assert self._pipeline is not None
         job = entry.item
         if job.ending is None:
             self._pipeline.pipe.next_generation()
-            if job.sink is not None and code in (errno.EPIPE, errno.ECONNRESET):
-                # The reader has closed its end: that is how a client cancels.
-                job.ending, job.detail = Reason.ABORTED, "the reader closed the stream"
-            else:
-                stalled = job.sink is not None and code == errno.ETIMEDOUT
-                job.detail = "the reader does not read" if stalled else os.strerror(code)
-                if code == errno.EBUSY:
-                    job.error = DeviceBusyError().dbus_name
-                job.ending = Reason.DEVICE
+            if job.device_failed(code) is Reason.DEVICE:
                 log.error(
                     "utterance %d: sound output failed: %s",
                     entry.id,
                     job.detail,
                     extra={"message_id": messages.DEVICE_ERROR},
                 )
-        self._finished(entry, job.ending)
+        self._finished(entry, job.ending or Reason.DEVICE)
 
     def _announce(self, entry: Entry[Job]) -> None:
         job = entry.item
@@ -532,15 +402,9 @@ class Engine:
     def _report(self, entry: Entry[Job], reason: Reason) -> None:
         """Tell the client, once, and release what the utterance held."""
         job = entry.item
-        if job.sink is not None:
-            # After a timeout the playout thread may still hold it; then it is closed with its last reference.
-            if not job.sink.in_use:
-                job.sink.close()
-            job.sink = None
-        elif job.request.fd is not None and job.work is None:
-            os.close(job.request.fd)
+        job.release()
         self._ended[reason.value] += 1
-        stats = self._figures(job)
+        stats = job.figures(self._parts.info if self._parts else None)
         if job.work is not None:
             self._last = stats
             if self._pipeline is not None:
@@ -553,30 +417,3 @@ class Engine:
                     int(job.started * 1e9),
                 )
         self.on_finished(entry.id, reason, stats)
-
-    def _figures(self, job: Job) -> dict[str, Any]:
-        """What Finished tells of an utterance."""
-        stats: dict[str, Any] = {"seed": job.seed}
-        if job.detail:
-            stats["detail"] = job.detail
-        if job.error:
-            stats["error"] = job.error
-        if job.work is None:
-            return stats
-        results = list(job.work.results)
-        info = self._parts.info if self._parts else None
-        frames = sum(r["frames"] for r in results)
-        stats.update(
-            frames=frames,
-            sentences=len(results),
-            audio_seconds=round(job.samples / info.sample_rate, 3) if info else 0.0,
-            wall_seconds=round(time.monotonic() - job.accepted, 3),
-            queued_seconds=round(job.begun - job.accepted, 3),
-            underruns=job.underruns,
-        )
-        if job.started:
-            stats["ttfa_ms"] = round((job.started - job.accepted) * 1000, 1)
-        if frames and info:
-            busy = sum(r["prefill_ns"] + r["talker_ns"] + r["predictor_ns"] + r["sample_ns"] for r in results)
-            stats["generator_rtf"] = round(busy / 1e9 / (frames * info.frame_seconds), 4)
-        return stats

@@ -21,14 +21,14 @@ import select
 import stat
 import struct
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from edgettsd.config import Config
-from edgettsd.engine._api import OnChanged, OnFinished, OnStarted, Reason, Request, State, Voice
-from edgettsd.engine.queue import Entry, UtteranceQueue
+from edgettsd.engine._api import Reason, Request, State, Voice
+from edgettsd.engine.base import QueueingEngine
+from edgettsd.engine.queue import Entry
 from edgettsd.engine.wav import wav_header
 from edgettsd.errors import NotReadyError
 from edgettsd.hw.placement import Cpus
@@ -48,59 +48,29 @@ class _Job:
     """What the engine keeps of one utterance."""
 
     request: Request
-    stop: Reason | None = None
+    ending: Reason | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     frames: int = 0
     began: float = 0.0
 
     def end(self, reason: Reason) -> None:
         """Ask the speaking task to end; the first reason counts."""
-        if self.stop is None:
-            self.stop = reason
+        if self.ending is None:
+            self.ending = reason
         self.wake.set()
 
 
-class FakeEngine:
+class FakeEngine(QueueingEngine[_Job]):
     """The scripted engine; `speed` > 0 is how much faster than real time it speaks."""
 
     def __init__(self, config: Config, speed: float = 1.0) -> None:
         if not (math.isfinite(speed) and speed > 0):
             raise ValueError(f"speed = {speed}: must be above 0")
-        self.on_started: OnStarted = lambda utterance, info: None
-        self.on_finished: OnFinished = lambda utterance, reason, stats: None
-        self.on_changed: OnChanged = lambda: None
-        self._config = config.engine
+        super().__init__(config)
         self._speed = speed
-        limits = config.engine.queue_limit, config.engine.client_limit
-        self._queue: UtteranceQueue[_Job] = UtteranceQueue(*limits)
         self._loaded = False
-        self._running = False
-        self._stopping = False
-        self._paused = False
         self._stalled = False
         self._task: asyncio.Task[None] | None = None
-        self._ended: Counter[str] = Counter()
-
-    @property
-    def state(self) -> State:
-        """What it is doing; paused wins over speaking."""
-        if self._stopping:
-            return State.STOPPING
-        if not self._running:
-            return State.STARTING
-        if self._paused:
-            return State.PAUSED
-        return State.SPEAKING if self._queue.active or len(self._queue) else State.IDLE
-
-    @property
-    def active(self) -> int:
-        """Id of the utterance being spoken, 0 when there is none."""
-        return self._queue.active.id if self._queue.active else 0
-
-    @property
-    def queue_length(self) -> int:
-        """How many wait."""
-        return len(self._queue)
 
     @property
     def model_name(self) -> str:
@@ -132,76 +102,26 @@ class FakeEngine:
     async def start(self) -> None:
         """Become ready."""
         await asyncio.sleep(0)
-        self._loaded = self._running = True
+        self._loaded, self._phase = True, State.IDLE
         self._next()
         self.on_changed()
 
     async def stop(self) -> None:
         """End everything as aborted; idempotent."""
-        self._stopping = True
+        self._phase = State.STOPPING
         self.abort_all()
         if self._task is not None:
             await self._task
-        # Finished callbacks of waiting utterances are scheduled, not called, by abort_all.
-        await asyncio.sleep(0)
+        await self._told()
         self.on_changed()
 
     def speak(self, request: Request) -> int:
         """Queue an utterance; raises NotReadyError, QueueFullError."""
-        if self._stopping or not self._loaded:
+        if self._phase is State.STOPPING or not self._loaded:
             raise NotReadyError(f"the engine is {self.state.value}")
-        options = request.options
-        new, replaced = self._queue.put(
-            request.client, options.priority, _Job(request), interrupt=options.interrupt
-        )
-        if "fake:stall" in request.text:
-            self._stalled = True
-        for entry in replaced:
-            self._end(entry, Reason.REPLACED)
-        self._next()
-        self.on_changed()
-        return new.id
-
-    def abort(self, utterance: int, client: str) -> bool:
-        """Abort one utterance of `client`; raises NotFoundError."""
-        entry = self._queue.find(utterance, client)
-        if entry is None:
-            return False
-        self._abort(entry)
-        self.on_changed()
-        return True
-
-    def abort_all(self) -> int:
-        """Abort everything; returns how many."""
-        entries = self._queue.clear()
-        for entry in entries:
-            self._end(entry, Reason.ABORTED)
-        count = len(entries)
-        if (active := self._queue.active) is not None:
-            count += active.item.stop is None
-            active.item.end(Reason.ABORTED)
-        self.on_changed()
-        return count
-
-    def client_gone(self, client: str) -> None:
-        """Abort the client_bound utterances of `client`."""
-        for entry in self._queue.of_client(client):
-            if entry.item.request.options.client_bound:
-                self._abort(entry)
-        self.on_changed()
-
-    def pause(self) -> None:
-        """Hold the speech where it is."""
-        self._paused = True
-        self.on_changed()
-
-    def resume(self) -> None:
-        """Go on after pause()."""
-        self._paused = False
-        if (active := self._queue.active) is not None:
-            active.item.wake.set()
-        self._next()
-        self.on_changed()
+        utterance = self._put(_Job(request))
+        self._stalled = self._stalled or "fake:stall" in request.text
+        return utterance
 
     def set_speed(self, speed: float) -> None:
         """Nothing here depends on the CPUs."""
@@ -221,22 +141,20 @@ class FakeEngine:
 
     def stats(self) -> Mapping[str, Any]:
         """How many utterances ended, by reason."""
-        return {f"ended_{reason}": count for reason, count in sorted(self._ended.items())}
+        return self._counts()
 
-    def _abort(self, entry: Entry[_Job]) -> None:
-        if entry is not self._queue.active:
-            self._queue.remove(entry.id)
-        self._end(entry, Reason.ABORTED)
+    def _hold(self, paused: bool) -> None:
+        if not paused and (active := self._queue.active) is not None:
+            active.item.wake.set()
 
     def _end(self, entry: Entry[_Job], reason: Reason) -> None:
-        """End an utterance: the active one through its task, a waiting one after the caller has its reply."""
         if entry is self._queue.active:
             entry.item.end(reason)
         else:
             asyncio.get_running_loop().call_soon(self._finished, entry, reason)
 
     def _next(self) -> None:
-        if self._task is not None or self._paused or not self._running:
+        if self._task is not None or self._paused or self._phase is not State.IDLE:
             return
         entry = self._queue.take()
         if entry is not None:
@@ -245,7 +163,9 @@ class FakeEngine:
     async def _run(self, entry: Entry[_Job]) -> None:
         job = entry.item
         job.began = time.monotonic()
-        self.on_started(entry.id, {"voice": job.request.options.voice or self._config.voice or "alpha"})
+        self.on_started(
+            entry.id, {"voice": job.request.options.voice or self._config.engine.voice or "alpha"}
+        )
         self.on_changed()
         try:
             reason = await self._speak(job)
@@ -265,14 +185,14 @@ class FakeEngine:
             await self._write(job, wav_header(SAMPLE_RATE))
         for _ in range(round(seconds / FRAME_SECONDS)):
             await self._wait(job, FRAME_SECONDS / self._speed)
-            while self._paused and job.stop is None:
+            while self._paused and job.ending is None:
                 await self._wait(job, None)
-            if job.stop is not None:
-                return job.stop
+            if job.ending is not None:
+                return job.ending
             if job.request.fd is not None:
                 await self._write(job, _tone(job.frames, job.request.options.volume))
             job.frames += 1
-        return job.stop or reason
+        return job.ending or reason
 
     def _plan(self, request: Request) -> tuple[float, Reason]:
         """Length in seconds and how it ends, from the text."""
@@ -285,12 +205,12 @@ class FakeEngine:
         length = length if scripted is None else scripted
         if reason is not Reason.COMPLETED:
             length /= 2
-        longest = min(request.options.max_seconds or math.inf, self._config.max_seconds)
+        longest = min(request.options.max_seconds or math.inf, self._config.engine.max_seconds)
         return (longest, Reason.LIMIT) if length > longest else (length, reason)
 
     async def _wait(self, job: _Job, seconds: float | None) -> None:
         """Sleep, or wait for pause or stop to change."""
-        if job.stop is not None:
+        if job.ending is not None:
             return
         job.wake.clear()
         with contextlib.suppress(TimeoutError):
@@ -306,7 +226,7 @@ class FakeEngine:
             return
         room = select.poll()
         room.register(fd, select.POLLOUT)
-        while data and job.stop is None:
+        while data and job.ending is None:
             # A pipe that is writable takes PIPE_BUF bytes; the client's descriptor stays as it is.
             if room.poll(0):
                 data = data[os.write(fd, data[: select.PIPE_BUF]) :]

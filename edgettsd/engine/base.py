@@ -1,0 +1,144 @@
+"""What every engine does with its queue: who is heard next, who is aborted, what state that makes."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections import Counter
+from typing import Generic, Protocol, TypeVar
+
+from edgettsd.config import Config
+from edgettsd.engine._api import OnChanged, OnFinished, OnStarted, Reason, Request, State
+from edgettsd.engine.queue import Entry, UtteranceQueue
+
+
+class Utterance(Protocol):
+    """What an engine keeps of an utterance, as far as the queue cares."""
+
+    @property
+    def request(self) -> Request:
+        """As the client asked for it."""
+        ...
+
+    @property
+    def ending(self) -> Reason | None:
+        """Why it ends early, None while it does not."""
+        ...
+
+
+Job = TypeVar("Job", bound=Utterance)
+
+
+class QueueingEngine(Generic[Job]):
+    """Queue, states and aborts of an engine; how it speaks is up to the subclass."""
+
+    def __init__(self, config: Config) -> None:
+        self.on_started: OnStarted = lambda utterance, info: None
+        self.on_finished: OnFinished = lambda utterance, reason, stats: None
+        self.on_changed: OnChanged = lambda: None
+        self._config = config
+        self._queue: UtteranceQueue[Job] = UtteranceQueue(
+            config.engine.queue_limit, config.engine.client_limit
+        )
+        # STARTING, IDLE (ready) or STOPPING.
+        self._phase = State.STARTING
+        self._paused = False
+        self._ended: Counter[str] = Counter()
+
+    @property
+    def state(self) -> State:
+        """What the engine does now; paused wins over speaking."""
+        if self._phase is not State.IDLE:
+            return self._phase
+        if self._paused:
+            return State.PAUSED
+        return State.SPEAKING if self._queue.active or len(self._queue) else State.IDLE
+
+    @property
+    def active(self) -> int:
+        """Id of the utterance being spoken, 0 when there is none."""
+        return self._queue.active.id if self._queue.active else 0
+
+    @property
+    def queue_length(self) -> int:
+        """How many utterances wait."""
+        return len(self._queue)
+
+    def abort(self, utterance: int, client: str) -> bool:
+        """Abort an utterance of `client`; raises NotFoundError."""
+        entry = self._queue.find(utterance, client)
+        if entry is None or entry.item.ending is not None:
+            return False
+        self._abort(entry)
+        self.on_changed()
+        return True
+
+    def abort_all(self) -> int:
+        """Abort everything queued or spoken; returns how many."""
+        entries = self._queue.clear()
+        for entry in entries:
+            self._end(entry, Reason.ABORTED)
+        count, active = len(entries), self._queue.active
+        if active is not None and active.item.ending is None:
+            count += 1
+            self._end(active, Reason.ABORTED)
+        self.on_changed()
+        return count
+
+    def client_gone(self, client: str) -> None:
+        """Abort the client_bound utterances of a client that left the bus."""
+        for entry in self._queue.of_client(client):
+            if entry.item.request.options.client_bound:
+                self._abort(entry)
+        self.on_changed()
+
+    def pause(self) -> None:
+        """Hold the speech where it is; nothing new starts."""
+        self._paused = True
+        self._hold(True)
+        self.on_changed()
+
+    def resume(self) -> None:
+        """Go on after pause()."""
+        self._paused = False
+        self._hold(False)
+        self._next()
+        self.on_changed()
+
+    def _put(self, job: Job) -> int:
+        """Queue an utterance, in place of others if it interrupts; its id. Raises QueueFullError."""
+        request = job.request
+        new, replaced = self._queue.put(
+            request.client, request.options.priority, job, interrupt=request.options.interrupt
+        )
+        for entry in replaced:
+            self._end(entry, Reason.REPLACED)
+        self._next()
+        self.on_changed()
+        return new.id
+
+    def _abort(self, entry: Entry[Job]) -> None:
+        if entry is not self._queue.active:
+            self._queue.remove(entry.id)
+        self._end(entry, Reason.ABORTED)
+
+    def _counts(self) -> dict[str, int]:
+        """How many utterances ended, by reason."""
+        return {f"ended_{reason}": count for reason, count in sorted(self._ended.items())}
+
+    async def _told(self) -> None:
+        """Finished calls of waiting utterances are scheduled, not made, by abort_all."""
+        await asyncio.sleep(0)
+
+    @abstractmethod
+    def _end(self, entry: Entry[Job], reason: Reason) -> None:
+        """End an utterance early: the active one when it is silent, a waiting one after the caller's
+        reply. The first reason counts."""
+
+    @abstractmethod
+    def _next(self) -> None:
+        """Begin the next utterance if none is spoken and nothing holds it back."""
+
+    @abstractmethod
+    def _hold(self, paused: bool) -> None:
+        """Hold what is spoken where it is, or let it go on."""

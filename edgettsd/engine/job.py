@@ -1,0 +1,107 @@
+"""One accepted utterance of the real engine: where its sound goes, how it ended, its figures."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from cython_kernels.playout import FdSink
+from edgettsd.engine._api import Reason, Request
+from edgettsd.engine.parts import ModelInfo
+from edgettsd.engine.pipeline import Work
+from edgettsd.errors import DeviceBusyError
+
+
+@dataclass(slots=True)
+class Job:
+    """Times are of time.monotonic(), 0 for what has not happened; `samples` were heard."""
+
+    request: Request
+    accepted: float
+    seed: int
+    work: Work | None = None
+    sink: FdSink | None = None
+    ending: Reason | None = None
+    detail: str = ""
+    error: str = ""
+    begun: float = 0.0
+    started: float = 0.0
+    samples: int = 0
+    underruns: int = 0
+    underruns_before: int = 0
+    timeout: asyncio.TimerHandle | None = None
+
+    def open_sink(self, rate: int, reader_seconds: float) -> None:
+        """Make the sink of a descriptor, if the client gave one; raises MemoryError, ValueError."""
+        if self.request.fd is not None:
+            self.sink = FdSink(
+                self.request.fd,
+                format=self.request.format,
+                rate=rate,
+                close_fd=True,
+                stall_ms=round(reader_seconds * 1000),
+            )
+
+    def release(self) -> None:
+        """Close the client's descriptor."""
+        if self.sink is not None:
+            # After a timeout the playout thread may still hold it; then it is closed with its last reference.
+            if not self.sink.in_use:
+                self.sink.close()
+            self.sink = None
+        elif self.request.fd is not None and self.work is None:
+            os.close(self.request.fd)
+
+    def explain(self, reason: Reason) -> str:
+        """Set and return what is to be told of one that played to its end; empty when all is well."""
+        if reason is Reason.RUNAWAY and self.work is not None:
+            results = list(self.work.results)
+            repeats = bool(results) and results[-1]["reason"] == "runaway" and results[-1]["error"] == "ok"
+            self.detail = "the model repeats itself" if repeats else "the model says nothing and does not end"
+        elif reason is Reason.LIMIT:
+            self.detail = "the longest allowed speech for this text was reached"
+        return self.detail
+
+    def device_failed(self, code: int) -> Reason:
+        """Set and return why it ends after error number `code` of its sink."""
+        self.ending = Reason.DEVICE
+        if self.sink is not None and code in (errno.EPIPE, errno.ECONNRESET):
+            # The reader has closed its end: that is how a client cancels.
+            self.ending, self.detail = Reason.ABORTED, "the reader closed the stream"
+        elif self.sink is not None and code == errno.ETIMEDOUT:
+            self.detail = "the reader does not read"
+        else:
+            self.detail = os.strerror(code)
+        if self.ending is Reason.DEVICE and code == errno.EBUSY:
+            self.error = DeviceBusyError().dbus_name
+        return self.ending
+
+    def figures(self, info: ModelInfo | None) -> dict[str, Any]:
+        """What Finished tells of it."""
+        stats: dict[str, Any] = {"seed": self.seed}
+        if self.detail:
+            stats["detail"] = self.detail
+        if self.error:
+            stats["error"] = self.error
+        if self.work is None:
+            return stats
+        results = list(self.work.results)
+        frames = sum(r["frames"] for r in results)
+        stats.update(
+            frames=frames,
+            sentences=len(results),
+            audio_seconds=round(self.samples / info.sample_rate, 3) if info else 0.0,
+            wall_seconds=round(time.monotonic() - self.accepted, 3),
+            queued_seconds=round(self.begun - self.accepted, 3),
+            underruns=self.underruns,
+        )
+        if self.started:
+            stats["ttfa_ms"] = round((self.started - self.accepted) * 1000, 1)
+        if frames and info:
+            busy = sum(r["prefill_ns"] + r["talker_ns"] + r["predictor_ns"] + r["sample_ns"] for r in results)
+            stats["generator_rtf"] = round(busy / 1e9 / (frames * info.frame_seconds), 4)
+        return stats
