@@ -27,7 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "unit"))
 
-from engine_rig import Rig, heard_as_told, with_config
+from engine_rig import DEVICE, Rig, heard_as_told, with_config
 
 from cython_kernels.playout import FakeSink
 from edgettsd.engine._api import Priority
@@ -56,6 +56,11 @@ class Totals:
     rss_kb: list[int] = field(default_factory=list)
     fds: list[int] = field(default_factory=list)
     threads: list[int] = field(default_factory=list)
+
+    def note(self, problem: str) -> None:
+        """Something is wrong; it is also told at once."""
+        self.wrong.append(problem)
+        print(f"WRONG: {problem}", file=sys.stderr, flush=True)
 
 
 def resident_kb() -> int:
@@ -125,11 +130,12 @@ def call(
 async def one_round(rng: random.Random, totals: Totals, seconds: float) -> None:
     """A new engine, random calls for `seconds`, and the account of what was heard."""
     fade_ms = rng.choice([0, 5, 20])
+    xrun_at = rng.choice([-1, rng.randrange(400_000)])
     sink = FakeSink(
         speed=rng.choice([10.0, 60.0]),
-        buffer=9600,
+        buffer=DEVICE,
         capture=1 << 23,
-        xrun_at=rng.choice([-1, rng.randrange(400_000)]),
+        xrun_at=xrun_at,
         fail_at=rng.choice([-1, rng.randrange(400_000)]),
         fail_times=1,
         open_errno=16 if rng.random() < 0.3 else 0,
@@ -151,16 +157,16 @@ async def one_round(rng: random.Random, totals: Totals, seconds: float) -> None:
     try:
         await rig.until(lambda: len(rig.finished) >= len(told), 60.0)
     except TimeoutError:
-        totals.wrong.append(f"round {totals.rounds}: {len(told) - len(rig.finished)} never finished")
+        totals.note(f"round {totals.rounds}: {len(told) - len(rig.finished)} never finished")
     stats = rig.engine.stats()
     await rig.engine.stop()
     for thread in readers:
         await asyncio.to_thread(thread.join)
     if sorted(utterance for utterance, _ in rig.finished) != sorted(told):
-        totals.wrong.append(f"round {totals.rounds}: not exactly one Finished for each")
-    problem = heard_as_told(rig, told, FRAMES, PAUSE, fade_ms)
+        totals.note(f"round {totals.rounds}: not exactly one Finished for each")
+    problem = heard_as_told(rig, told, FRAMES, PAUSE, fade_ms, xrun_at)
     if problem:
-        totals.wrong.append(f"round {totals.rounds}: {problem}")
+        totals.note(f"round {totals.rounds}: {problem}")
     totals.rounds += 1
     totals.accepted += len(told)
     totals.samples += len(sink.heard()) // 2

@@ -11,7 +11,7 @@ import asyncio
 import os
 from typing import Any
 
-from engine_rig import Rig, heard_as_told, with_config
+from engine_rig import DEVICE, Rig, heard_as_told, with_config
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -45,10 +45,10 @@ class EngineMachine(RuleBasedStateMachine):
         fade_ms=st.sampled_from([0, 5, 20]),
     )
     def begin(self, xrun_at: int, fail_at: int, pace: int, open_fails: int, fade_ms: int) -> None:
-        self.fade_ms = fade_ms
+        self.fade_ms, self.xrun_at = fade_ms, xrun_at
         sink = FakeSink(
             speed=60.0,
-            buffer=9600,
+            buffer=DEVICE,
             capture=1 << 22,
             xrun_at=xrun_at,
             fail_at=fail_at,
@@ -188,7 +188,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def check_what_was_heard(self) -> None:
         told = {utterance: (volume, n) for utterance, (_, volume, n) in self.accepted.items()}
-        assert heard_as_told(self.rig, told, FRAMES, PAUSE, self.fade_ms) == ""
+        assert heard_as_told(self.rig, told, FRAMES, PAUSE, self.fade_ms, self.xrun_at) == ""
 
 
 TestEngineStates = EngineMachine.TestCase

@@ -81,6 +81,23 @@ def test_an_xrun_loses_and_repeats_nothing(xrun_at: int) -> None:
     assert sink.heard() == pcm.tobytes()
 
 
+@pytest.mark.parametrize("xrun_at, echo", [(11_000, 0), (-1, 480)])
+def test_no_echo_follows_a_gap_that_only_the_end_came_after(xrun_at: int, echo: int) -> None:
+    # The device keeps what it has when it runs dry by script, so the gap may lie before the last samples.
+    pcm = np.full(12_000, 8000, np.int16)
+    sink = FakeSink(speed=5, buffer=24_000, capture=50_000, xrun_at=xrun_at, fade_ms=20)
+    with Player(start_ms=20) as player:
+        generation = player.begin(sink)
+        player.push(generation, pcm)
+        until = time.monotonic() + 10
+        while xrun_at >= 0 and sink.counters()["xruns"] == 0 and time.monotonic() < until:
+            time.sleep(0.005)
+        player.pipe.push_end(generation)
+        player.wait(generation, "finished")
+    assert len(sink.heard()) // 2 == len(pcm) + echo
+    assert sink.heard().startswith(pcm.tobytes())
+
+
 @pytest.mark.parametrize("fail_at", [0, 3000, 30_000])
 def test_a_device_that_vanishes_ends_the_utterance_once(fail_at: int) -> None:
     pcm = noise(60_000)
