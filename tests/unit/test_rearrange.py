@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import threading
@@ -23,7 +24,7 @@ from edgettsd.engine.parts import FakeParts
 from edgettsd.hw import Cpu, Profile, adapt
 from edgettsd.hw.rearrange import Speeds, Stage, Stages, rearrange
 from edgettsd.hw.thermal import Sensors
-from edgettsd.hw.threads import PROCESS_CPUS
+from edgettsd.hw.threads import PROCESS_CPUS, move_threads, name_thread
 
 
 def planned(profile: Profile, config: Config | None = None) -> Stages:
@@ -294,6 +295,46 @@ def test_the_speed_is_that_of_the_cpus_where_the_threads_really_are(absent, capl
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Engine, "__init__", with_plan)
         drive(test)
+
+
+def test_a_stage_whose_threads_cannot_all_move_stays_whole(monkeypatch):
+    """The second of two threads is refused: the first is put back where it was."""
+    a, b = min(PROCESS_CPUS), max(PROCESS_CPUS)
+    assert a != b, "this test needs two CPUs"
+    end, set_affinity, moves = threading.Event(), os.sched_setaffinity, []
+
+    def work(ready: threading.Event) -> None:
+        name_thread("tts-crew")
+        set_affinity(0, (a,))
+        ready.set()
+        end.wait()
+
+    def refuse_the_second(thread, cpus):
+        moves.append((thread, tuple(cpus)))
+        if len(moves) == 2:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        set_affinity(thread, cpus)
+
+    crew = []
+    for _ in range(2):
+        ready = threading.Event()
+        crew.append(threading.Thread(target=work, args=(ready,), daemon=True))
+        crew[-1].start()
+        assert ready.wait(10)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "sched_setaffinity", refuse_the_second)
+            with pytest.raises(ValueError, match="Invalid argument"):
+                move_threads("tts-crew", (b,))
+        assert [cpus for _, cpus in moves] == [(b,), (b,), (a,)]
+        assert moves[2][0] == moves[0][0] != moves[1][0]
+        assert affinity("tts-crew") == [(a,), (a,)]
+        assert move_threads("tts-crew", (b,)) == 2
+        assert affinity("tts-crew") == [(b,), (b,)]
+    finally:
+        end.set()
+        for thread in crew:
+            thread.join()
 
 
 def test_cpus_that_are_not_there_leave_the_threads_where_they_are(caplog):
