@@ -13,8 +13,9 @@ class LlamaTalker(TalkerHandle):
 
     path is a GGUF of architecture qwen3 whose vocabulary is the codec rows (tokenizer model "none"). One
     sequence; the KV cache holds max_context positions and is f32 for an f32 model, otherwise f16. threads are
-    used for one row, threads_batch (default: threads) for several. Creation decodes once to warm up and may
-    take seconds.
+    used for one row, threads_batch (default: threads) for several. Weights that libllama rearranges for this
+    CPU are kept in weight_file (with a number appended) and mapped from there; in memory without one, or where
+    it cannot be written. Creation decodes once to warm up and may take seconds.
 
     Raises FileNotFoundError, ValueError (the file is not such a model, or a parameter is out of range; the
     message names what is wrong) or MemoryError.
@@ -31,7 +32,11 @@ class LlamaTalker(TalkerHandle):
         threads_batch: int | None = None,
         use_mmap: bool = True,
         n_gpu_layers: int = 0,
+        weight_file: str | os.PathLike[str] | None = None,
     ) -> None: ...
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of weights that were moved to weight_file, out of anonymous memory."""
     @property
     def hidden_size(self) -> int:
         """Values of a row and of the hidden state."""

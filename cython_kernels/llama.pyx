@@ -23,9 +23,11 @@ cdef extern from "et_talker_llama.h" nogil:
         int threads_batch
         int n_gpu_layers
         bint use_mmap
+        const char *weight_file
     int et_llama_create(const et_llama_config *config, et_talker **out, char *err, size_t err_size)
     void et_llama_free(et_talker *t)
     int et_llama_n_past(const et_talker *t)
+    size_t et_llama_file_bytes(const et_talker *t)
 
 MAX_CONTEXT = 131072
 MAX_THREADS = 64
@@ -41,7 +43,8 @@ cdef class LlamaTalker(TalkerHandle):
     cdef readonly int threads
     cdef readonly int threads_batch
 
-    def __cinit__(self, path, *, max_context=4096, threads=2, threads_batch=None, bint use_mmap=True, n_gpu_layers=0):
+    def __cinit__(self, path, *, max_context=4096, threads=2, threads_batch=None, bint use_mmap=True, n_gpu_layers=0,
+                  weight_file=None):
         self.talker = NULL
         cdef bytes name = os.fsencode(path)
         if not os.path.isfile(name):
@@ -54,6 +57,10 @@ cdef class LlamaTalker(TalkerHandle):
                                         1, MAX_THREADS)
         config.n_gpu_layers = _bounded("n_gpu_layers", n_gpu_layers, 0, 1024)
         config.use_mmap = use_mmap
+        cdef bytes kept = b"" if weight_file is None else os.fsencode(weight_file)
+        config.weight_file = NULL
+        if weight_file is not None:
+            config.weight_file = kept
         self.threads = config.threads
         self.threads_batch = config.threads_batch
         cdef char err[1024]
@@ -70,6 +77,10 @@ cdef class LlamaTalker(TalkerHandle):
         if self.talker != NULL:
             et_llama_free(self.talker)
             self.talker = NULL
+
+    @property
+    def file_bytes(self):
+        return et_llama_file_bytes(self.talker)
 
     @property
     def hidden_size(self):

@@ -12,13 +12,23 @@ class GgmlPredictor(PredictorHandle):
 
     path is a GGUF of architecture qwen3tts-predictor. Weights are read into memory in the layout that this
     CPU multiplies fastest; an F16 ffn_down is widened to F32, because activations there exceed the F16 range.
+    They are kept in weight_file (with a number appended) and mapped from there; in memory without one, or where
+    it cannot be written. own_products: on CPUs with AVX-512 VNNI q4_0 matrices are multiplied by code of this
+    module, which is faster there than ggml's.
 
     Raises FileNotFoundError, ValueError (the file is not such a model, or threads is out of range; the
     message names the key or tensor) or MemoryError.
     """
 
     threads: int
-    def __init__(self, path: str | os.PathLike[str], *, threads: int = 2) -> None: ...
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        threads: int = 2,
+        weight_file: str | os.PathLike[str] | None = None,
+        own_products: bool = True,
+    ) -> None: ...
     @property
     def groups(self) -> int:
         """Codebooks of a frame, the talker's included."""
@@ -36,6 +46,9 @@ class GgmlPredictor(PredictorHandle):
     @property
     def weight_bytes(self) -> int:
         """Memory of the weights."""
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of the weights that were moved to weight_file, out of anonymous memory."""
     @property
     def repacked_bytes(self) -> int:
         """Part of weight_bytes that is in a CPU-specific layout."""

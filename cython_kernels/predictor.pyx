@@ -15,12 +15,14 @@ cdef extern from "et_types.h":
         ET_E_MEMORY
 
 cdef extern from "et_predictor_ggml.h" nogil:
-    int et_ggml_predictor_create(const char *path, int threads, et_predictor **out, char *err, size_t err_size)
+    int et_ggml_predictor_create(const char *path, int threads, const char *weight_file, bint own_products,
+                                 et_predictor **out, char *err, size_t err_size)
     void et_ggml_predictor_free(et_predictor *p)
     int et_ggml_predictor_hidden(const et_predictor *p)
     int et_ggml_predictor_layers(const et_predictor *p)
     size_t et_ggml_predictor_weight_bytes(const et_predictor *p)
     size_t et_ggml_predictor_repacked_bytes(const et_predictor *p)
+    size_t et_ggml_predictor_file_bytes(const et_predictor *p)
 
 MAX_THREADS = 64
 
@@ -28,7 +30,7 @@ MAX_THREADS = 64
 cdef class GgmlPredictor(PredictorHandle):
     cdef readonly int threads
 
-    def __cinit__(self, path, *, threads=2):
+    def __cinit__(self, path, *, threads=2, weight_file=None, bint own_products=True):
         self.predictor = NULL
         cdef bytes name = os.fsencode(path)
         if not os.path.isfile(name):
@@ -37,11 +39,15 @@ cdef class GgmlPredictor(PredictorHandle):
             raise ValueError(f"threads is {threads!r}, allowed is an integer from 1 to {MAX_THREADS}")
         self.threads = threads
         cdef const char *c_name = name
+        cdef bytes kept = b"" if weight_file is None else os.fsencode(weight_file)
+        cdef const char *c_kept = NULL
+        if weight_file is not None:
+            c_kept = kept
         cdef char err[1024]
         cdef int rc
         err[0] = 0
         with nogil:
-            rc = et_ggml_predictor_create(c_name, self.threads, &self.predictor, err, sizeof(err))
+            rc = et_ggml_predictor_create(c_name, self.threads, c_kept, own_products, &self.predictor, err, sizeof(err))
         if rc == ET_E_MEMORY:
             raise MemoryError(f"predictor {os.fspath(path)}: {err.decode('utf-8', 'replace')}")
         if rc != ET_OK:
@@ -79,6 +85,10 @@ cdef class GgmlPredictor(PredictorHandle):
     @property
     def repacked_bytes(self):
         return et_ggml_predictor_repacked_bytes(self.predictor)
+
+    @property
+    def file_bytes(self):
+        return et_ggml_predictor_file_bytes(self.predictor)
 
     cdef _row(self, str field, value):
         array = np.ascontiguousarray(value, dtype=np.float32)

@@ -122,6 +122,11 @@ class EngineConfig:
         low=0,
         high=1024,
     )
+    weight_files: bool = _key(
+        True,
+        "Keep the language model's weights, as this CPU reads them, in files of the cache folder: memory that "
+        "the kernel can take back. false: they stay in memory, and nothing is written.",
+    )
     decoder_accelerator: str = _key(
         "cpu",
         "What runs the audio decoder; gpu and auto fall back to the CPU with a logged reason.",

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "et_tflite_check.h"
+#include "et_weight_file.h"
 #include "litert_c_api.h"
 
 #define MAX_IO (ET_LITERT_MAX_STATES + 1)
@@ -558,6 +559,11 @@ int et_litert_create(et_decoder **out, const et_litert_config *c, char *error, s
         err = load(d, c);
         if (!err)
             err = warm_up(d);
+        if (!err && !c->gpu && c->cache_fd >= 0) {
+            /* The weights were read from the model's file once, to look them up in the cache. */
+            et_drop_file_pages(c->path);
+            err = warm_up(d);
+        }
     }
     if (err != ET_OK) {
         et_litert_destroy(&d->base);

@@ -1,5 +1,6 @@
 #include "et_predictor_ggml.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "et_finite.h"
 #include "et_log.h"
 #include "et_predictor_parts.h"
+#include "et_weight_file.h"
 
 /* Nodes of one layer and of what comes before and after the layers, rounded up. */
 #define NODES_PER_LAYER 16
@@ -19,20 +21,50 @@ static struct ggml_tensor *norm(et_predictor_model *m, struct ggml_tensor *x, st
     return ggml_mul(m->nodes, ggml_rms_norm(m->nodes, x, m->shape.eps), weight);
 }
 
+static void run_product(struct ggml_tensor *dst, int ith, int nth, void *product)
+{
+    const struct ggml_tensor *x = dst->src[0], *add = dst->src[1];
+    et_matvec_run(product, x->data, x->nb[1] / sizeof(float), add ? add->data : NULL,
+                  add ? add->nb[1] / sizeof(float) : 0, dst->data, dst->nb[1] / sizeof(float), (int)x->ne[1], ith, nth);
+}
+
+/* weight * norm(x) + add; gated: of the two halves of rows silu(first) * second. norm_weight and add may be NULL. Where
+ * the weights lie in a layout of our own it is one node. */
+static struct ggml_tensor *product(et_predictor_model *m, struct ggml_tensor *weight, struct ggml_tensor *x,
+                                   struct ggml_tensor *norm_weight, struct ggml_tensor *add, bool gated)
+{
+    struct ggml_context *ctx = m->nodes;
+    if (weight->buffer) {
+        x = ggml_mul_mat(ctx, weight, norm_weight ? norm(m, x, norm_weight) : x);
+        x = gated ? ggml_swiglu(ctx, x) : x;
+        return add ? ggml_add(ctx, x, add) : x;
+    }
+    const et_matvec p = {.packed = weight->data, .rows = (int)weight->ne[1], .columns = (int)weight->ne[0],
+                         .norm = norm_weight ? norm_weight->data : NULL, .eps = m->shape.eps, .gated = gated};
+    int i = 0;
+    while (i < m->n_products && m->products[i].packed != p.packed)
+        i++;
+    if (i == m->n_products)
+        m->products[m->n_products++] = p;
+    struct ggml_tensor *args[] = {x, add};
+    return ggml_custom_4d(ctx, GGML_TYPE_F32, weight->ne[1] / (gated ? 2 : 1), x->ne[1], 1, 1, args, add ? 2 : 1,
+                          run_product, GGML_N_TASKS_MAX, &m->products[i]);
+}
+
 /* One layer over the columns of x. Of the last layer only the last position is of use: last_only. */
 static struct ggml_tensor *layer(et_predictor_model *m, et_attention *attention, struct ggml_tensor *x, bool last_only)
 {
     struct ggml_context *ctx = m->nodes;
     const et_predictor_layer *l = attention->layer;
-    struct ggml_tensor *qkv = ggml_mul_mat(ctx, l->qkv, norm(m, x, l->attn_norm));
+    struct ggml_tensor *qkv = product(m, l->qkv, x, l->attn_norm, NULL, false);
     int64_t rows = last_only ? 1 : x->ne[1];
     struct ggml_tensor *mixed = ggml_custom_4d(ctx, GGML_TYPE_F32, (int64_t)m->shape.heads * m->shape.head_dim, rows,
                                                1, 1, &qkv, 1, et_predictor_attend, GGML_N_TASKS_MAX, attention);
     if (rows < x->ne[1])
         x = ggml_view_2d(ctx, x, x->ne[0], rows, x->nb[1], (size_t)(x->ne[1] - rows) * x->nb[1]);
-    x = ggml_add(ctx, ggml_mul_mat(ctx, l->attn_output, mixed), x);
-    struct ggml_tensor *both = ggml_mul_mat(ctx, l->gate_up, norm(m, x, l->ffn_norm));
-    return ggml_add(ctx, ggml_mul_mat(ctx, l->ffn_down, ggml_swiglu(ctx, both)), x);
+    x = product(m, l->attn_output, mixed, NULL, x, false);
+    struct ggml_tensor *inner = product(m, l->gate_up, x, l->ffn_norm, NULL, true);
+    return product(m, l->ffn_down, inner, NULL, x, false);
 }
 
 /* Graph of the sub-step that gives the logits of codebook `group`: positions 0 and 1 for codebook 1, then the
@@ -44,14 +76,14 @@ static void build_substep(et_predictor_model *m, int group)
     int rows = group == 1 ? 2 : 1;
     struct ggml_tensor *x = ggml_view_2d(ctx, m->input, s->input_hidden, rows, m->input->nb[1], 0);
     if (m->input_proj)
-        x = ggml_add(ctx, ggml_mul_mat(ctx, m->input_proj, x), m->input_bias);
+        x = ggml_add(ctx, product(m, m->input_proj, x, NULL, NULL, false), m->input_bias);
     for (int i = 0; i < s->layers; i++) {
         et_attention *a = &m->attentions[(size_t)(group - 1) * s->layers + i];
         *a = (et_attention){.model = m, .layer = &m->layers[i], .first_position = group == 1 ? 0 : group};
         x = layer(m, a, x, i == s->layers - 1);
     }
     et_substep *step = &m->substeps[group];
-    step->logits = ggml_mul_mat(ctx, m->heads[group], norm(m, x, m->output_norm));
+    step->logits = product(m, m->heads[group], x, m->output_norm, NULL, false);
     ggml_set_output(step->logits);
     step->graph = ggml_new_graph_custom(ctx, (size_t)(s->layers * NODES_PER_LAYER + NODES_AROUND), false);
     ggml_build_forward_expand(step->graph, step->logits);
@@ -164,7 +196,22 @@ static int warm_up(et_predictor_model *m)
     return rc;
 }
 
-int et_ggml_predictor_create(const char *path, int threads, et_predictor **out, char *err, size_t err_size)
+static int move_weights(et_predictor_model *m, int n, const char *path)
+{
+    char name[PATH_MAX], problem[512];
+    for (int i = 0; i < n; i++) {
+        if (snprintf(name, sizeof name, "%s.%d", path, i) >= (int)sizeof name)
+            return ET_E_ARG;
+        m->moved[i] = et_weight_file_map(name, ggml_backend_buffer_get_base(m->buffers[i]),
+                                         ggml_backend_buffer_get_size(m->buffers[i]), problem, sizeof problem);
+    }
+    if (m->own && snprintf(name, sizeof name, "%s.%d", path, n) < (int)sizeof name)
+        m->own_moved = et_weight_file_map(name, m->own, m->own_bytes, problem, sizeof problem);
+    return ET_OK;
+}
+
+int et_ggml_predictor_create(const char *path, int threads, const char *weight_file, bool own_products,
+                             et_predictor **out, char *err, size_t err_size)
 {
     et_gguf g;
     *out = NULL;
@@ -175,7 +222,7 @@ int et_ggml_predictor_create(const char *path, int threads, et_predictor **out, 
         return ET_E_ARG;
     et_predictor_model *m = calloc(1, sizeof *m);
     if (m)
-        m->cpu = cpu;
+        m->cpu = cpu, m->use_own = own_products;
     int rc = m ? et_predictor_load(m, &g) : ET_E_MEMORY;
     et_gguf_close(&g);
     if (!m) {
@@ -190,8 +237,11 @@ int et_ggml_predictor_create(const char *path, int threads, et_predictor **out, 
         .begin = begin,
         .next = next,
     };
+    const int n_weights = m->n_buffers;
     if (rc == ET_OK)
         rc = et_predictor_build(m, threads, err, err_size);
+    if (rc == ET_OK && weight_file)
+        rc = move_weights(m, n_weights, weight_file);
     if (rc == ET_OK) {
         rc = warm_up(m);
         if (rc)
@@ -219,8 +269,15 @@ void et_ggml_predictor_free(et_predictor *base)
         m->cpu->threadpool_free(m->pool);
     if (m->allocator)
         ggml_gallocr_free(m->allocator);
-    for (int i = 0; i < m->n_buffers; i++)
+    for (int i = 0; i < m->n_buffers; i++) {
+        if (m->moved[i])
+            et_weight_file_unmap(ggml_backend_buffer_get_base(m->buffers[i]),
+                                 ggml_backend_buffer_get_size(m->buffers[i]));
         ggml_backend_buffer_free(m->buffers[i]);
+    }
+    if (m->own_moved)
+        et_weight_file_unmap(m->own, m->own_bytes);
+    free(m->own);
     if (m->nodes)
         ggml_free(m->nodes);
     if (m->tensors)
@@ -253,4 +310,13 @@ size_t et_ggml_predictor_weight_bytes(const et_predictor *base)
 size_t et_ggml_predictor_repacked_bytes(const et_predictor *base)
 {
     return model_of(base)->repacked_bytes;
+}
+
+size_t et_ggml_predictor_file_bytes(const et_predictor *base)
+{
+    const et_predictor_model *m = base->self;
+    size_t total = m->own_moved;
+    for (int i = 0; i < m->n_buffers; i++)
+        total += m->moved[i];
+    return total;
 }

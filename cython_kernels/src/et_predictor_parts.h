@@ -8,6 +8,7 @@
 
 #include "et_ggml_cpu.h"
 #include "et_gguf.h"
+#include "et_matvec.h"
 #include "et_predictor.h"
 
 #define ET_PREDICTOR_MAX_LAYERS 64
@@ -49,6 +50,9 @@ struct et_predictor_model {
     struct ggml_context *tensors;
     ggml_backend_buffer_t buffers[ET_PREDICTOR_MAX_BUFTS + 1];  /* and the input's */
     int n_buffers;
+    size_t moved[ET_PREDICTOR_MAX_BUFTS + 1];   /* bytes of each that lie in a file of their own */
+    void *own;                        /* weights for et_matvec; tensors there have no buffer */
+    size_t own_bytes, own_moved;
     size_t weight_bytes, repacked_bytes;
     struct ggml_tensor *input_proj, *input_bias;   /* NULL when the sizes are equal */
     struct ggml_tensor *output_norm, *heads[ET_MAX_GROUPS];
@@ -64,6 +68,9 @@ struct et_predictor_model {
     struct ggml_threadpool *pool;
     ggml_backend_t backend;           /* of the CPU, with the pool */
     et_attention *attentions;         /* [groups - 1][layers] */
+    et_matvec products[4 * ET_PREDICTOR_MAX_LAYERS + ET_MAX_GROUPS];   /* one for each matrix in `own` */
+    int n_products;
+    bool use_own;                     /* where this CPU can */
     et_substep substeps[ET_MAX_GROUPS];
     int next_group;                   /* codebook whose row next() takes */
 };

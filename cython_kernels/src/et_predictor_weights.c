@@ -167,7 +167,9 @@ static int fill_matrix(et_gguf *g, const matrix *x)
             done += t.size;
         }
     }
-    if (rc == ET_OK)
+    if (rc == ET_OK && !dst->buffer)
+        et_matvec_pack(bytes, (int)dst->ne[1], (int)dst->ne[0], dst->data);
+    else if (rc == ET_OK)
         ggml_backend_tensor_set(dst, bytes, 0, total);
     free(bytes);
     return rc;
@@ -266,6 +268,37 @@ static int place(et_predictor_model *m, et_gguf *g, ggml_backend_buffer_type_t t
     return ET_OK;
 }
 
+enum { OWN = -1 };
+
+/* Matrices for et_matvec in one block, which begins at a huge page. */
+static int place_own(et_predictor_model *m, et_gguf *g, const int8_t *chosen)
+{
+    size_t total = 0, align = (size_t)2 << 20;
+    for (int pass = 0; pass < 2; pass++) {
+        uint8_t *at = m->own;
+        int i = 0;
+        for (struct ggml_tensor *t = ggml_get_first_tensor(m->tensors); t; t = ggml_get_next_tensor(m->tensors, t), i++) {
+            if (chosen[i] != OWN)
+                continue;
+            if (pass)
+                t->data = at, at += ggml_nbytes(t);
+            else
+                total += ggml_nbytes(t);
+        }
+        if (!total || pass)
+            break;
+        m->own_bytes = total;
+        m->own = aligned_alloc(align, GGML_PAD(total, align));
+        if (!m->own) {
+            et_gguf_fail(g, "out of memory: %zu bytes of weights", total);
+            return ET_E_MEMORY;
+        }
+    }
+    m->weight_bytes += total;
+    m->repacked_bytes += total;
+    return ET_OK;
+}
+
 static int place_all(et_predictor_model *m, et_gguf *g, const matrix *list, int n, int n_tensors)
 {
     ggml_backend_buffer_type_t types[ET_PREDICTOR_MAX_BUFTS];
@@ -281,11 +314,15 @@ static int place_all(et_predictor_model *m, et_gguf *g, const matrix *list, int 
         for (int j = 0; j < n && !is_matrix; j++)
             is_matrix = *list[j].dst == t;
         chosen[i] = (int8_t)(n_types - 1);
-        for (int k = n_types - 2; is_matrix && k >= 0; k--) {
+        bool own = is_matrix && m->use_own && t->type == GGML_TYPE_Q4_0 && et_matvec_usable(t->ne[1], t->ne[0]);
+        if (own)
+            chosen[i] = OWN;
+        for (int k = n_types - 2; is_matrix && !own && k >= 0; k--) {
             if (fits(m->cpu->device, types[k], t))
                 chosen[i] = (int8_t)k;  /* the first in ggml's order wins */
         }
     }
+    rc = place_own(m, g, chosen);
     for (int k = 0; rc == ET_OK && k < n_types; k++)
         rc = place(m, g, types[k], chosen, k, k == n_types - 1);
     free(chosen);

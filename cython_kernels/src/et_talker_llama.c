@@ -1,17 +1,18 @@
 #include "et_talker_llama.h"
 
+#include <limits.h>
 #include <llama.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "et_finite.h"
 #include "et_ggml_cpu.h"
 #include "et_gguf.h"
 #include "et_log.h"
+#include "et_weight_file.h"
 
 /* Rows of one llama_decode. Without flash attention the scores take heads * rows * context floats. */
 #define MAX_BATCH 128
@@ -19,6 +20,8 @@
 #define WARM_ROWS 32
 /* A context up to which sentences are taken to be short. */
 #define FLASH_CONTEXT 512
+/* Buffers of weights: of this CPU's layouts, and as they are in the file. */
+#define MAX_BUFFERS 8
 
 typedef struct {
     et_talker base;
@@ -29,6 +32,10 @@ typedef struct {
     struct ggml_threadpool *pool;
     int n_past;
     int batch_rows;
+    bool looking;           /* for the buffers of weights */
+    int n_weights;
+    ggml_backend_buffer_t weights[MAX_BUFFERS];
+    size_t moved[MAX_BUFFERS];  /* bytes of each that lie in a file of their own */
     bool poisoned;          /* NaN in the KV cache: masked positions would spread it, so reset wipes the data */
     const float *hidden, *logits;
     llama_pos pos[MAX_BATCH];
@@ -181,6 +188,40 @@ static const float *logits(et_talker *base)
     return ((et_llama *)base->self)->logits;
 }
 
+/* --- memory ------------------------------------------------------------------------------------------- */
+
+/* libllama shows the nodes of a graph before it computes them, and with them the buffers that they read and write: its
+ * only way to tell where the weights lie. */
+static bool see_node(struct ggml_tensor *node, bool ask, void *user)
+{
+    et_llama *t = user;
+    for (int i = 0; t->looking && ask && i < GGML_MAX_SRC; i++) {
+        ggml_backend_buffer_t buffer = node->src[i] ? node->src[i]->buffer : NULL;
+        if (!buffer || ggml_backend_buffer_get_usage(buffer) != GGML_BACKEND_BUFFER_USAGE_WEIGHTS)
+            continue;
+        ggml_backend_dev_t device = ggml_backend_buft_get_device(ggml_backend_buffer_get_type(buffer));
+        bool known = device && ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU;
+        for (int j = 0; j < t->n_weights; j++)
+            known |= t->weights[j] == buffer;
+        if (!known && t->n_weights < MAX_BUFFERS)
+            t->weights[t->n_weights++] = buffer;
+    }
+    return false;
+}
+
+/* Weights that libllama rearranged go to files; those that it maps from the model's file stay there. */
+static int move_weights(et_llama *t, const char *path)
+{
+    char name[PATH_MAX], problem[512];
+    for (int i = 0; i < t->n_weights; i++) {
+        if (snprintf(name, sizeof name, "%s.%d", path, i) >= (int)sizeof name)
+            return ET_E_ARG;
+        t->moved[i] = et_weight_file_map(name, ggml_backend_buffer_get_base(t->weights[i]),
+                                         ggml_backend_buffer_get_size(t->weights[i]), problem, sizeof problem);
+    }
+    return ET_OK;
+}
+
 /* --- life -------------------------------------------------------------------------------------------- */
 
 static pthread_once_t backend_once = PTHREAD_ONCE_INIT;
@@ -216,6 +257,10 @@ static int open_model(et_llama *t, const et_llama_config *config, const talker_s
     cp.offload_kqv = config->n_gpu_layers > 0;
     cp.op_offload = config->n_gpu_layers > 0;
     cp.no_perf = true;
+    if (config->weight_file) {
+        cp.cb_eval = see_node;
+        cp.cb_eval_user_data = t;
+    }
     t->context = llama_init_from_model(t->model, cp);
     if (!t->context)
         return -1;
@@ -248,26 +293,6 @@ static int warm_up(et_llama *t)
     free(zeros);
     reset(&t->base);
     return rc;
-}
-
-/* Weights that were repacked for this CPU have been copied out of the file: give its pages back. What is still read
- * from the file comes back by itself. */
-static void drop_file_pages(const char *path)
-{
-    char *real = realpath(path, NULL), *line = NULL;
-    FILE *maps = real ? fopen("/proc/self/maps", "re") : NULL;
-    size_t size = 0;
-    while (maps && getline(&line, &size, maps) > 0) {
-        unsigned long begin, end;
-        int at = 0;
-        line[strcspn(line, "\n")] = '\0';
-        if (sscanf(line, "%lx-%lx %*s %*s %*s %*s %n", &begin, &end, &at) == 2 && at > 0 && !strcmp(line + at, real))
-            madvise((void *)begin, end - begin, MADV_DONTNEED);
-    }
-    if (maps)
-        fclose(maps);
-    free(line);
-    free(real);
 }
 
 int et_llama_create(const et_llama_config *config, et_talker **out, char *err, size_t err_size)
@@ -318,9 +343,14 @@ int et_llama_create(const et_llama_config *config, et_talker **out, char *err, s
         rc = ET_E_ARG;
         goto failed;
     }
+    t->looking = true;
     rc = warm_up(t);
+    t->looking = false;
+    if (rc == ET_OK && config->weight_file)
+        rc = move_weights(t, config->weight_file);
     if (rc == ET_OK && config->use_mmap) {
-        drop_file_pages(config->path);
+        /* Rearranged weights have been copied out of the file. */
+        et_drop_file_pages(config->path);
         rc = warm_up(t);
     }
     if (rc) {
@@ -342,6 +372,10 @@ void et_llama_free(et_talker *base)
     et_llama *t = base->self;
     if (t->context)
         llama_free(t->context);
+    for (int i = 0; i < t->n_weights; i++)
+        if (t->moved[i])
+            et_weight_file_unmap(ggml_backend_buffer_get_base(t->weights[i]),
+                                 ggml_backend_buffer_get_size(t->weights[i]));
     if (t->model)
         llama_model_free(t->model);
     if (t->pool)
@@ -352,4 +386,13 @@ void et_llama_free(et_talker *base)
 int et_llama_n_past(const et_talker *base)
 {
     return ((const et_llama *)base->self)->n_past;
+}
+
+size_t et_llama_file_bytes(const et_talker *base)
+{
+    const et_llama *t = base->self;
+    size_t total = 0;
+    for (int i = 0; i < t->n_weights; i++)
+        total += t->moved[i];
+    return total;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from edgettsd.engine.accelerator import open_decoder
 from edgettsd.engine.parts import ModelInfo, Segment
 from edgettsd.errors import InvalidOptionError
 from edgettsd.hw import adapt, load_profile
-from edgettsd.hw.cache import cache_folder
+from edgettsd.hw.cache import cache_folder, weight_file
 from edgettsd.models.manifest import FRAMES
 from edgettsd.models.qwen3_tts.prompt import PromptBuilder
 from edgettsd.models.qwen3_tts.sampling import Sampling
@@ -92,12 +93,15 @@ class BundleParts:
             max_context=min(talker.max_context, self._config.engine.context),
             threads=self._threads("threads_generator"),
             n_gpu_layers=self._config.engine.n_gpu_layers,
+            weight_file=self._weight_file("talker"),
         )
 
     def predictor(self) -> PredictorHandle:
         """The code predictor; it shares the talker's thread."""
         threads = self._threads("threads_generator")
-        return GgmlPredictor(self._bundle.files["predictor.gguf"], threads=threads)
+        return GgmlPredictor(
+            self._bundle.files["predictor.gguf"], threads=threads, weight_file=self._weight_file("predictor")
+        )
 
     def decoder(self) -> DecoderHandle:
         """The codec decoder, with its packed weights kept for the next start where a cache folder is."""
@@ -167,6 +171,12 @@ class BundleParts:
         sizes = self._bundle.manifest.decoder.chunks
         most = max(self._config.engine.chunks or self._bundle.manifest.schedule_chunks)
         return tuple(size for size in sizes if size <= most or size == sizes[0])
+
+    def _weight_file(self, part: str) -> Path | None:
+        """Where a part keeps the weights that it rearranges; None: in memory."""
+        if not self._config.engine.weight_files:
+            return None
+        return weight_file(cache_folder(), part, self._bundle.manifest.files[f"{part}.gguf"].sha256)
 
     def _threads(self, name: str) -> int:
         """Threads of a stage: what is configured, or suits this machine."""

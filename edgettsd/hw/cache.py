@@ -1,7 +1,8 @@
-"""The folder of what is kept between starts: packed weights and calibrations."""
+"""The folder of what is kept between starts: weights as this CPU reads them, and calibrations."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from pathlib import Path
@@ -28,3 +29,18 @@ def cache_folder() -> Path | None:
         log.info("no cache folder: %s", error)
         return None
     return folder if os.access(folder, os.W_OK) else None
+
+
+def weight_file(folder: Path | None, part: str, digest: str) -> Path | None:
+    """Where the rearranged weights of a model's part are kept; those of other models are deleted.
+
+    `digest` is of the part's own file. None without a folder.
+    """
+    if folder is None:
+        return None
+    name = f"{part}.{digest[:24]}.weights"
+    for old in folder.glob(f"{part}.*.weights.*"):
+        if not old.name.startswith(name):
+            with contextlib.suppress(OSError):
+                old.unlink()
+    return folder / name

@@ -112,6 +112,37 @@ def test_q4_0_is_repacked_where_the_cpu_can(tmp_path: Path, predictor: GgmlPredi
     assert predictor.repacked_bytes == 0
 
 
+WIDE = tiny.Shape(
+    hidden=128, input_hidden=64, groups=4, layers=2, heads=4, kv_heads=2, head_dim=32, ffn=192, vocab=80
+)
+
+
+@pytest.mark.parametrize(
+    "shape", [WIDE, tiny.Shape(ffn=3072, hidden=1024, input_hidden=1024, layers=1, groups=3)]
+)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_own_products_are_those_of_ggml(tmp_path: Path, shape: tiny.Shape, threads: int) -> None:
+    """Both round activations to 8 bits, in the same blocks; ggml also rounds the scales to half floats."""
+    file = tiny.write_predictor(tmp_path / "p.gguf", tiny.predictor(shape, seed=7), "q4_0")
+    rows = _rows(shape)
+    ours = _frame(GgmlPredictor(file, threads=threads), rows)
+    theirs = _frame(GgmlPredictor(file, threads=threads, own_products=False), rows)
+    assert np.square(theirs).sum() / np.square(ours - theirs).sum() > 10**2.5
+    assert np.array_equal(ours, _frame(GgmlPredictor(file, threads=1), rows))
+
+
+def test_q4_0_inputs_that_are_not_finite_are_told(tmp_path: Path) -> None:
+    predictor = GgmlPredictor(
+        tiny.write_predictor(tmp_path / "p.gguf", tiny.predictor(WIDE), "q4_0"), threads=1
+    )
+    rows = _rows(WIDE)
+    good = predictor.begin(rows[0], rows[1])
+    for value in (np.inf, -np.inf, np.nan):
+        with pytest.raises(RuntimeError, match="not finite"):
+            predictor.begin(np.where(np.arange(64) == 40, value, rows[0]).astype(np.float32), rows[1])
+    assert np.array_equal(predictor.begin(rows[0], rows[1]), good)
+
+
 def test_f16_survives_activations_beyond_its_range(tmp_path: Path) -> None:
     large = MODEL
     for i in range(SHAPE.layers):

@@ -1,0 +1,170 @@
+/* See et_matvec.h. */
+#include "et_matvec.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    LANES = 16,             /* rows side by side */
+    BLOCK = 32,             /* values under one scale */
+    CHUNK = 2 * BLOCK,      /* columns of a tile: of 2 blocks the 16 scales each, then the 16 * 32 values each */
+    Q4_0 = 2 + BLOCK / 2,   /* bytes of ggml's block: a half float, then values i and i + 16 in one byte */
+    TILE = 2 * LANES * Q4_0,
+    HEAD = 2 * LANES * 2,   /* the scales */
+    PART = LANES * BLOCK / 2,
+    AHEAD = 4096,           /* bytes that are asked for beforehand: prefetchers stop at pages */
+};
+
+static int nibble(const uint8_t *block, int i)
+{
+    return i < 16 ? block[2 + i] & 15 : block[2 + i - 16] >> 4;
+}
+
+void et_matvec_pack(const uint8_t *blocks, int rows, int columns, uint8_t *dst)
+{
+    const size_t row_bytes = (size_t)columns / BLOCK * Q4_0;
+    for (int group = 0; group < rows / LANES; group++) {
+        for (int chunk = 0; chunk < columns / CHUNK; chunk++, dst += TILE) {
+            for (int half = 0; half < 2; half++) {
+                for (int lane = 0; lane < LANES; lane++) {
+                    const uint8_t *block = blocks + (size_t)(group * LANES + lane) * row_bytes
+                        + (size_t)(2 * chunk + half) * Q4_0;
+                    memcpy(dst + (half * LANES + lane) * 2, block, 2);
+                    /* Four neighbours of a row make up a lane: the lower halves, then the four after them. */
+                    for (int k = 0; k < BLOCK / 2; k++) {
+                        int at = 8 * (k / 4) + k % 4;
+                        dst[HEAD + half * PART + k / 4 * 64 + lane * 4 + k % 4] =
+                            (uint8_t)(nibble(block, at) | nibble(block, at + 4) << 4);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")))
+
+bool et_matvec_usable(int64_t rows, int64_t columns)
+{
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")
+        && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && rows % LANES == 0
+        && columns % CHUNK == 0 && columns <= ET_MATVEC_COLUMNS;
+}
+
+typedef struct {
+    int8_t values[ET_MATVEC_COLUMNS];
+    float scale[ET_MATVEC_COLUMNS / BLOCK];
+    int32_t offset[ET_MATVEC_COLUMNS / BLOCK];  /* -8 times the block's sum: weights are stored as 0 to 15 */
+} rounded;
+
+VNNI static void round_vector(const et_matvec *m, const float *x, rounded *r)
+{
+    __m512 factor = _mm512_set1_ps(1.0f);
+    if (m->norm) {
+        __m512d sum = _mm512_setzero_pd();
+        for (int i = 0; i < m->columns; i += 8) {
+            __m512d v = _mm512_cvtps_pd(_mm256_loadu_ps(x + i));
+            sum = _mm512_fmadd_pd(v, v, sum);
+        }
+        factor = _mm512_set1_ps(1.0f / sqrtf((float)(_mm512_reduce_add_pd(sum) / m->columns) + m->eps));
+    }
+    for (int b = 0; b < m->columns / BLOCK; b++) {
+        __m512 v0 = _mm512_loadu_ps(x + b * BLOCK), v1 = _mm512_loadu_ps(x + b * BLOCK + LANES);
+        if (m->norm) {
+            v0 = _mm512_mul_ps(_mm512_mul_ps(v0, factor), _mm512_loadu_ps(m->norm + b * BLOCK));
+            v1 = _mm512_mul_ps(_mm512_mul_ps(v1, factor), _mm512_loadu_ps(m->norm + b * BLOCK + LANES));
+        }
+        float most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(v0), _mm512_abs_ps(v1)));
+        __m512 inverse = _mm512_set1_ps(most > 0 ? 127.0f / most : 0.0f);
+        __m512i i0 = _mm512_cvtps_epi32(_mm512_mul_ps(v0, inverse));
+        __m512i i1 = _mm512_cvtps_epi32(_mm512_mul_ps(v1, inverse));
+        _mm_store_si128((__m128i *)(r->values + b * BLOCK), _mm512_cvtsepi32_epi8(i0));
+        _mm_store_si128((__m128i *)(r->values + b * BLOCK + LANES), _mm512_cvtsepi32_epi8(i1));
+        /* A vector that is not finite must not look like one. */
+        r->scale[b] = most <= 3.4e38f ? most / 127.0f : NAN;
+        __mmask16 odd = _mm512_cmp_ps_mask(v0, v0, _CMP_UNORD_Q) | _mm512_cmp_ps_mask(v1, v1, _CMP_UNORD_Q);
+        if (odd)
+            r->scale[b] = NAN;
+        r->offset[b] = -8 * _mm512_reduce_add_epi32(_mm512_add_epi32(i0, i1));
+    }
+}
+
+/* One block of 16 rows, as floats without the rows' scales. */
+VNNI static inline __m512 block_product(const __m512i w[4], const rounded *r, int b)
+{
+    const __m512i low = _mm512_set1_epi8(15);
+    int32_t v[8];
+    memcpy(v, r->values + b * BLOCK, sizeof v);
+    __m512i even = _mm512_set1_epi32(r->offset[b]), odd = _mm512_setzero_si512();
+    for (int j = 0; j < 4; j++) {
+        even = _mm512_dpbusd_epi32(even, _mm512_and_si512(w[j], low), _mm512_set1_epi32(v[2 * j]));
+        odd = _mm512_dpbusd_epi32(odd, _mm512_and_si512(_mm512_srli_epi16(w[j], 4), low),
+                                  _mm512_set1_epi32(v[2 * j + 1]));
+    }
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(even, odd)), _mm512_set1_ps(r->scale[b]));
+}
+
+VNNI static inline void group_product(const et_matvec *m, int group, const rounded *r, int n, __m512 *sum)
+{
+    const uint8_t *at = m->packed + (size_t)group * (size_t)(m->columns / CHUNK) * TILE;
+    for (int i = 0; i < n; i++)
+        sum[i] = _mm512_setzero_ps();
+    for (int c = 0; c < m->columns / CHUNK; c++, at += TILE) {
+        for (int line = 0; line < TILE; line += 64)
+            _mm_prefetch((const char *)at + AHEAD + line, _MM_HINT_T0);
+        for (int half = 0; half < 2; half++) {
+            const uint8_t *values = at + HEAD + half * PART;
+            const __m512i w[4] = {_mm512_load_si512(values), _mm512_load_si512(values + 64),
+                                  _mm512_load_si512(values + 128), _mm512_load_si512(values + 192)};
+            const __m512 scale = _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(at + half * LANES * 2)));
+            for (int i = 0; i < n; i++)
+                sum[i] = _mm512_fmadd_ps(block_product(w, &r[i], 2 * c + half), scale, sum[i]);
+        }
+    }
+}
+
+VNNI void et_matvec_run(const et_matvec *m, const float *x, size_t x_stride, const float *add, size_t add_stride,
+                        float *y, size_t y_stride, int n, int ith, int nth)
+{
+    _Alignas(64) rounded r[ET_MATVEC_VECTORS];
+    _Alignas(64) float gate[LANES], value[LANES];
+    __m512 sum[ET_MATVEC_VECTORS], second[ET_MATVEC_VECTORS];
+    const int groups = m->rows / LANES / (m->gated ? 2 : 1);
+    for (int i = 0; i < n; i++)
+        round_vector(m, x + (size_t)i * x_stride, &r[i]);
+    for (int g = groups * ith / nth; g < groups * (ith + 1) / nth; g++) {
+        if (n == 1)
+            group_product(m, g, r, 1, sum);
+        else
+            group_product(m, g, r, ET_MATVEC_VECTORS, sum);
+        if (m->gated)
+            group_product(m, groups + g, r, n, second);
+        for (int i = 0; i < n; i++) {
+            float *out = y + (size_t)i * y_stride + g * LANES;
+            if (m->gated) {
+                _mm512_store_ps(gate, sum[i]);
+                _mm512_store_ps(value, second[i]);
+                for (int k = 0; k < LANES; k++)
+                    out[k] = gate[k] / (1.0f + expf(-gate[k])) * value[k];
+                continue;
+            }
+            if (add)
+                sum[i] = _mm512_add_ps(sum[i], _mm512_loadu_ps(add + (size_t)i * add_stride + g * LANES));
+            _mm512_storeu_ps(out, sum[i]);
+        }
+    }
+}
+#else
+bool et_matvec_usable(int64_t rows, int64_t columns)
+{
+    return false;
+}
+
+void et_matvec_run(const et_matvec *m, const float *x, size_t x_stride, const float *add, size_t add_stride, float *y,
+                   size_t y_stride, int n, int ith, int nth)
+{
+}
+#endif

@@ -1,0 +1,33 @@
+/* Products of q4_0 matrices with one or two vectors, for CPUs with AVX-512 VNNI: there ggml's own reach half of what
+ * memory gives. 16 rows lie side by side, so a product reads one stream. */
+#ifndef ET_MATVEC_H
+#define ET_MATVEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Values of a vector at most, and vectors at once. */
+#define ET_MATVEC_COLUMNS 16384
+#define ET_MATVEC_VECTORS 2
+
+/* Whether this CPU has the instructions and the matrix the shape: rows in 16s, columns in 64s. */
+bool et_matvec_usable(int64_t rows, int64_t columns);
+
+/* Rearrange a matrix of ggml's q4_0 blocks; the size stays the same. dst is 64-byte aligned. */
+void et_matvec_pack(const uint8_t *blocks, int rows, int columns, uint8_t *dst);
+
+typedef struct {
+    const uint8_t *packed;
+    int rows, columns;
+    const float *norm;      /* [columns]: the vectors are first divided by their root mean square; NULL: they are not */
+    float eps;
+    bool gated;             /* rows are two halves: the result is silu(first) * second, [rows / 2] */
+} et_matvec;
+
+/* Thread ith's share of y = M x (+ add) for n vectors; strides in floats. Vectors are rounded to 8 bits in blocks of 32,
+ * as ggml does. */
+void et_matvec_run(const et_matvec *m, const float *x, size_t x_stride, const float *add, size_t add_stride, float *y,
+                   size_t y_stride, int n, int ith, int nth);
+
+#endif
