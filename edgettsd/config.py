@@ -124,8 +124,8 @@ class EngineConfig:
     )
     weight_files: bool = _key(
         True,
-        "Keep the language model's weights, as this CPU reads them, in files of the cache folder: memory that "
-        "the kernel can take back. false: they stay in memory, and nothing is written.",
+        "Keep the language model's weights, as this CPU reads them, in files of the cache folder: memory "
+        "that the kernel can take back. false: they stay in memory, and nothing is written.",
     )
     decoder_accelerator: str = _key(
         "cpu",

@@ -24,6 +24,11 @@
 #define MAX_BUFFERS 8
 
 typedef struct {
+    ggml_backend_buffer_t at[MAX_BUFFERS];
+    int n;
+} buffers;
+
+typedef struct {
     et_talker base;
     struct llama_model *model;
     struct llama_context *context;
@@ -32,9 +37,8 @@ typedef struct {
     struct ggml_threadpool *pool;
     int n_past;
     int batch_rows;
-    bool looking;           /* for the buffers of weights */
-    int n_weights;
-    ggml_backend_buffer_t weights[MAX_BUFFERS];
+    bool looking;           /* for buffers */
+    buffers weights, cache;
     size_t moved[MAX_BUFFERS];  /* bytes of each that lie in a file of their own */
     bool poisoned;          /* NaN in the KV cache: masked positions would spread it, so reset wipes the data */
     const float *hidden, *logits;
@@ -111,6 +115,52 @@ static int check_file(const char *path, talker_shape *s, char *err, size_t err_s
     return rc ? -1 : 0;
 }
 
+/* --- memory ------------------------------------------------------------------------------------------- */
+
+/* libllama shows the nodes of a graph before it computes them, and with them the buffers that they read and write: its
+ * only way to tell where weights, keys and values lie. */
+static bool see_node(struct ggml_tensor *node, bool ask, void *user)
+{
+    et_llama *t = user;
+    for (int i = 0; t->looking && ask && i < GGML_MAX_SRC; i++) {
+        ggml_backend_buffer_t buffer = node->src[i] ? node->src[i]->buffer : NULL;
+        if (!buffer)
+            continue;
+        ggml_backend_dev_t device = ggml_backend_buft_get_device(ggml_backend_buffer_get_type(buffer));
+        enum ggml_backend_buffer_usage usage = ggml_backend_buffer_get_usage(buffer);
+        if ((device && ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU)
+            || usage == GGML_BACKEND_BUFFER_USAGE_COMPUTE)
+            continue;
+        buffers *list = usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS ? &t->weights : &t->cache;
+        bool known = list->n == MAX_BUFFERS;
+        for (int j = 0; j < list->n; j++)
+            known |= list->at[j] == buffer;
+        if (!known)
+            list->at[list->n++] = buffer;
+    }
+    return false;
+}
+
+/* Positions that no sentence has reached take no memory. What is read of them before it is written is zero. */
+static void empty_cache(const et_llama *t)
+{
+    for (int i = 0; i < t->cache.n; i++)
+        et_empty_pages(ggml_backend_buffer_get_base(t->cache.at[i]), ggml_backend_buffer_get_size(t->cache.at[i]));
+}
+
+/* Weights that libllama rearranged go to files; those that it maps from the model's file stay there. */
+static int move_weights(et_llama *t, const char *path)
+{
+    char name[PATH_MAX], problem[512];
+    for (int i = 0; i < t->weights.n; i++) {
+        if (snprintf(name, sizeof name, "%s.%d", path, i) >= (int)sizeof name)
+            return ET_E_ARG;
+        t->moved[i] = et_weight_file_map(name, ggml_backend_buffer_get_base(t->weights.at[i]),
+                                         ggml_backend_buffer_get_size(t->weights.at[i]), problem, sizeof problem);
+    }
+    return ET_OK;
+}
+
 /* --- the C table ------------------------------------------------------------------------------------- */
 
 static int decode(et_llama *t, const float *rows, int n)
@@ -164,6 +214,7 @@ static int reset(et_talker *base)
 {
     et_llama *t = base->self;
     llama_memory_clear(t->memory, t->poisoned);
+    empty_cache(t);
     t->poisoned = false;
     t->n_past = 0;
     return ET_OK;
@@ -186,40 +237,6 @@ static const float *hidden_out(et_talker *base)
 static const float *logits(et_talker *base)
 {
     return ((et_llama *)base->self)->logits;
-}
-
-/* --- memory ------------------------------------------------------------------------------------------- */
-
-/* libllama shows the nodes of a graph before it computes them, and with them the buffers that they read and write: its
- * only way to tell where the weights lie. */
-static bool see_node(struct ggml_tensor *node, bool ask, void *user)
-{
-    et_llama *t = user;
-    for (int i = 0; t->looking && ask && i < GGML_MAX_SRC; i++) {
-        ggml_backend_buffer_t buffer = node->src[i] ? node->src[i]->buffer : NULL;
-        if (!buffer || ggml_backend_buffer_get_usage(buffer) != GGML_BACKEND_BUFFER_USAGE_WEIGHTS)
-            continue;
-        ggml_backend_dev_t device = ggml_backend_buft_get_device(ggml_backend_buffer_get_type(buffer));
-        bool known = device && ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU;
-        for (int j = 0; j < t->n_weights; j++)
-            known |= t->weights[j] == buffer;
-        if (!known && t->n_weights < MAX_BUFFERS)
-            t->weights[t->n_weights++] = buffer;
-    }
-    return false;
-}
-
-/* Weights that libllama rearranged go to files; those that it maps from the model's file stay there. */
-static int move_weights(et_llama *t, const char *path)
-{
-    char name[PATH_MAX], problem[512];
-    for (int i = 0; i < t->n_weights; i++) {
-        if (snprintf(name, sizeof name, "%s.%d", path, i) >= (int)sizeof name)
-            return ET_E_ARG;
-        t->moved[i] = et_weight_file_map(name, ggml_backend_buffer_get_base(t->weights[i]),
-                                         ggml_backend_buffer_get_size(t->weights[i]), problem, sizeof problem);
-    }
-    return ET_OK;
 }
 
 /* --- life -------------------------------------------------------------------------------------------- */
@@ -257,10 +274,8 @@ static int open_model(et_llama *t, const et_llama_config *config, const talker_s
     cp.offload_kqv = config->n_gpu_layers > 0;
     cp.op_offload = config->n_gpu_layers > 0;
     cp.no_perf = true;
-    if (config->weight_file) {
-        cp.cb_eval = see_node;
-        cp.cb_eval_user_data = t;
-    }
+    cp.cb_eval = see_node;
+    cp.cb_eval_user_data = t;
     t->context = llama_init_from_model(t->model, cp);
     if (!t->context)
         return -1;
@@ -372,10 +387,10 @@ void et_llama_free(et_talker *base)
     et_llama *t = base->self;
     if (t->context)
         llama_free(t->context);
-    for (int i = 0; i < t->n_weights; i++)
+    for (int i = 0; i < t->weights.n; i++)
         if (t->moved[i])
-            et_weight_file_unmap(ggml_backend_buffer_get_base(t->weights[i]),
-                                 ggml_backend_buffer_get_size(t->weights[i]));
+            et_weight_file_unmap(ggml_backend_buffer_get_base(t->weights.at[i]),
+                                 ggml_backend_buffer_get_size(t->weights.at[i]));
     if (t->model)
         llama_model_free(t->model);
     if (t->pool)
@@ -392,7 +407,7 @@ size_t et_llama_file_bytes(const et_talker *base)
 {
     const et_llama *t = base->self;
     size_t total = 0;
-    for (int i = 0; i < t->n_weights; i++)
+    for (int i = 0; i < t->weights.n; i++)
         total += t->moved[i];
     return total;
 }

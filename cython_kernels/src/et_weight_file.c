@@ -134,6 +134,16 @@ void et_weight_file_unmap(void *block, size_t bytes)
         mmap((void *)first, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1, 0);
 }
 
+void et_empty_pages(void *block, size_t bytes)
+{
+    uintptr_t first;
+    size_t n = whole_pages(block, bytes, &first);
+    if (!n || !is_anonymous(first, first + n))
+        return;
+    madvise((void *)first, n, MADV_NOHUGEPAGE);
+    madvise((void *)first, n, MADV_DONTNEED);
+}
+
 void et_drop_file_pages(const char *path)
 {
     char *real = realpath(path, NULL), *line = NULL;

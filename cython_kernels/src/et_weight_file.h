@@ -14,6 +14,9 @@ size_t et_weight_file_map(const char *path, void *block, size_t bytes, char *err
  * and that must not depend on the file. */
 void et_weight_file_unmap(void *block, size_t bytes);
 
+/* The whole pages of an anonymous block become zero and take no memory until they are used, which goes by small pages. */
+void et_empty_pages(void *block, size_t bytes);
+
 /* Give back the pages of a file that this process maps, but no longer needs (all of them): what is read again comes
  * back by itself. */
 void et_drop_file_pages(const char *path);

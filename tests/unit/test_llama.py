@@ -57,6 +57,27 @@ def test_thread_counts_give_the_same_result(path: Path, threads: int, batch: int
     )
 
 
+def _anonymous() -> int:
+    """Bytes of anonymous memory of this process."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssAnon:")[1].split()[0]) * 1024
+
+
+def test_positions_take_memory_when_they_are_used_and_not_after_a_reset(path: Path) -> None:
+    context, before = 60_000, _anonymous()
+    talker = LlamaTalker(path, max_context=context, threads=1)
+    cache = context * 2 * SHAPE.layers * SHAPE.kv_heads * SHAPE.head_dim * 4
+    assert cache > 20 << 20
+    made = _anonymous()
+    talker.feed(ROWS)
+    first = talker.logits()
+    assert made - before < cache / 2
+    talker.reset()
+    assert _anonymous() - before < cache / 2
+    talker.feed(ROWS)
+    assert np.array_equal(talker.logits(), first)
+
+
 def test_prompt_longer_than_one_batch(talker: LlamaTalker) -> None:
     rows = np.random.default_rng(2).standard_normal((199, SHAPE.hidden)).astype(np.float32)
     talker.reset()

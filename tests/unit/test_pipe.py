@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import random
 import threading
 import time
@@ -16,6 +17,7 @@ from cython_kernels.pipe import (
     ITEM_FRAME,
     ITEM_SEG_BEGIN,
     Pipe,
+    use_huge_pages,
 )
 
 
@@ -218,10 +220,16 @@ def test_bad_sizes_are_refused_with_their_values() -> None:
         pipe.push_item(pipe.next_generation(), ITEM_FRAME, codes=[1, 2, 3])
 
 
+def test_memory_for_which_small_pages_were_asked_keeps_them() -> None:
+    size = 64 << 20
+    with mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
+        before = use_huge_pages(size)
+        block.madvise(mmap.MADV_NOHUGEPAGE)
+        assert before - use_huge_pages(size) >= (size - (4 << 20) if before else 0)
+
+
 def test_huge_pages_keep_contents_and_leave_untouched_memory_alone() -> None:
     from pathlib import Path
-
-    from cython_kernels.pipe import use_huge_pages
 
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
