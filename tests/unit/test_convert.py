@@ -18,9 +18,12 @@ import model_files
 import numpy as np
 import pytest
 from edgettsd_tools import convert as tool
+from edgettsd_tools import kquants
 from edgettsd_tools.convert import Options, convert
 from edgettsd_tools.embeddings import project
 from edgettsd_tools.tokenizer_gguf import write_tokenizer
+from gguf import GGMLQuantizationType as Kind
+from gguf.quants import dequantize, quantize
 
 from edgettsd.errors import ModelInvalidError
 from edgettsd.models.gguf import read_gguf_header
@@ -180,6 +183,25 @@ def test_precisions(precision: str, matrix: str, down: str, head: str, error: fl
         exact = source["talker.model.layers.0.self_attn.q_proj.weight"]
         found = _tensor(tmp_path / "out" / "talker.gguf", "blk.0.attn_q.weight")
         assert 0 < np.sqrt(np.mean((found - exact) ** 2) / np.mean(exact**2)) < error
+
+
+def test_q4_k_by_ggml_is_what_gguf_reads() -> None:
+    values = np.random.default_rng(2).standard_normal((6, 512)).astype(np.float32)
+    errors = {}
+    for kind, data in (
+        (Kind.Q4_K, kquants.quantize(values, Kind.Q4_K)),
+        (Kind.Q4_0, quantize(values, Kind.Q4_0)),
+    ):
+        assert data.dtype == np.uint8 and data.shape == (6, 288)
+        errors[kind] = np.sqrt(np.mean((dequantize(data, kind) - values) ** 2))
+    assert errors[Kind.Q4_K] < 0.9 * errors[Kind.Q4_0] < 0.12
+    with pytest.raises(ValueError, match="rows of 128 values: Q4_K needs a multiple of 256"):
+        kquants.quantize(values[:, :128], Kind.Q4_K)
+
+
+def test_rows_too_short_for_q4_k_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelInvalidError, match="has rows of 64, q4_K needs a multiple of 256"):
+        convert(model_files.checkpoint(), tmp_path / "out", Options("q4_0", "q4_K"))
 
 
 def test_values_beyond_f16_are_refused_at_f16(tmp_path: Path) -> None:

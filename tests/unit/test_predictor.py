@@ -104,6 +104,19 @@ def test_reduced_precision_stays_close(tmp_path: Path, precision: str, floor: fl
         assert np.corrcoef(got, want)[0, 1] > floor
 
 
+def test_q4_k_is_closer_than_q4_0(tmp_path: Path) -> None:
+    shape = tiny.Shape(hidden=256, input_hidden=256, ffn=512, heads=8)
+    model, rows = tiny.predictor(shape), _rows(shape)
+    expected = tiny.predictor_outputs(model, rows)
+
+    def error(precision: str) -> float:
+        part = GgmlPredictor(tiny.write_predictor(tmp_path / "p.gguf", model, precision), threads=1)
+        return float(np.square(_frame(part, rows) - expected).sum())
+
+    assert error("q4_K") < 0.9 * error("q4_0")
+    assert error("q4_K") < 0.2 * np.square(expected).sum()
+
+
 def test_q4_0_is_repacked_where_the_cpu_can(tmp_path: Path, predictor: GgmlPredictor) -> None:
     flags = Path("/proc/cpuinfo").read_text()
     capable = " avx2" in flags or " asimddp" in flags

@@ -12,6 +12,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import numpy.typing as npt
+from edgettsd_tools import kquants
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -98,6 +99,8 @@ def _quantise(value: F32, precision: str) -> tuple[npt.NDArray[np.generic], gguf
         return value, None
     if precision == "f16":
         return value.astype(np.float16), None
+    if precision == "q4_K":
+        return kquants.quantize(value, gguf.GGMLQuantizationType.Q4_K), gguf.GGMLQuantizationType.Q4_K
     kind = gguf.GGMLQuantizationType[precision.upper()]
     return gguf.quants.quantize(value, kind), kind
 

@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--precision",
         default="q4_0",
-        help="of talker and predictor: q4_0, q8_0, f16, f32, or TALKER,PREDICTOR",
+        help="of talker and predictor: q4_0, q4_K, q8_0, f16, f32, or TALKER,PREDICTOR",
     )
     add("--decoder", default="f32", help="precision of the decoder: f32, int8")
     add("--threads", type=_pair, default=(0, 0), metavar="G,D", help="threads of generator and decoder")

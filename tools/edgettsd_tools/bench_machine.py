@@ -128,7 +128,7 @@ def floors(manifest: Any, machine: dict[str, Any], threads: int, context: int) -
 
     `manifest` is a `edgettsd.models.manifest.Manifest`; `context` positions of the talker.
     """
-    bits = {"q4_0": 4.5, "q8_0": 8.5, "f16": 16.0, "f32": 32.0}
+    bits = {"q4_0": 4.5, "q4_K": 4.5, "q8_0": 8.5, "f16": 16.0, "f32": 32.0}
 
     def matrices(part: Any) -> int:
         attention = part.hidden * part.head_dim * (2 * part.heads + 2 * part.kv_heads)

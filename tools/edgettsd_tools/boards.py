@@ -33,7 +33,7 @@ from edgettsd_tools.sizes import model_config
 
 FRAME_MS = 80.0
 # Bytes of a weight in the block formats of ggml.
-BYTES = {"q4_0": 18 / 32, "q8_0": 34 / 32, "f16": 2.0, "f32": 4.0}
+BYTES = {"q4_0": 18 / 32, "q4_K": 18 / 32, "q8_0": 34 / 32, "f16": 2.0, "f32": 4.0}
 # Positions in the talker's memory in the middle of a sentence, and bytes of each number there.
 POSITIONS, KV_BYTES = 300, 2
 # Share of the peak memory bandwidth that cores can draw, from bad to good memory controllers (assumed).

@@ -46,6 +46,7 @@ tensor at a time. Every tensor is checked first; the bundle appears under its na
 EPILOG = """\
 precisions of --talker and --predictor, smallest and fastest first:
   q4_0  4 bits; the usual choice on small boards
+  q4_K  4 bits, by ggml: a little closer to the checkpoint, a little slower where q4_0 has code of its own
   q8_0  8 bits; next to no loss, about 1.8 times the time
   f16   as exact as the checkpoint for practical purposes (ffn_down stays f32)
   f32   for comparison with the official code

@@ -14,16 +14,18 @@ from gguf.quants import quantize
 from edgettsd.errors import ModelInvalidError
 from edgettsd.models.store import PREDICTOR_ARCH
 
+from . import kquants
 from .checkpoint import TensorSet
 
 Config = Mapping[str, Any]
 Kind = gguf.GGMLQuantizationType
 
-_KINDS = {"f32": Kind.F32, "f16": Kind.F16, "q8_0": Kind.Q8_0, "q4_0": Kind.Q4_0}
+_KINDS = {"f32": Kind.F32, "f16": Kind.F16, "q8_0": Kind.Q8_0, "q4_K": Kind.Q4_K, "q4_0": Kind.Q4_0}
 _FILE_TYPES = {
     "f32": gguf.LlamaFileType.ALL_F32,
     "f16": gguf.LlamaFileType.MOSTLY_F16,
     "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0,
+    "q4_K": gguf.LlamaFileType.MOSTLY_Q4_K_M,
     "q4_0": gguf.LlamaFileType.MOSTLY_Q4_0,
 }
 _LAYER_NAMES = {
@@ -57,11 +59,11 @@ def _kind(name: str, dimensions: int, precision: str, wide: frozenset[str]) -> K
     Vectors stay float32. At f16, ffn_down stays float32: real checkpoints drive it with activations of about
     1.5e5, ggml converts activations to the weights' type, and that is beyond float16; bfloat16 would hold
     them but round them to 8 bits, and f16 is meant to be exact. (The quantised kinds scale activations block
-    by block, so they are safe.) `wide` tensors get Q8_0 in a q4_0 file.
+    by block, so they are safe.) `wide` tensors get Q8_0 in a file of 4 bits.
     """
     if dimensions == 1 or (precision == "f16" and name.endswith("ffn_down.weight")):
         return Kind.F32
-    if precision == "q4_0" and name in wide:
+    if precision in ("q4_0", "q4_K") and name in wide:
         return Kind.Q8_0
     return _KINDS[precision]
 
@@ -74,6 +76,8 @@ def _encode(name: str, values: np.ndarray[Any, Any], kind: Kind) -> np.ndarray[A
         if largest > 65504:
             raise ModelInvalidError(f"tensor {name} has values of {largest:g}, too large for f16; use f32")
         return values.astype(np.float16)
+    if kind == Kind.Q4_K:
+        return kquants.quantize(values, kind)
     return np.asarray(quantize(values, kind))
 
 
