@@ -9,10 +9,8 @@ enum {
     BLOCK = 32,             /* values under one scale */
     CHUNK = 2 * BLOCK,      /* columns of a tile: of 2 blocks the 16 scales each, then the 16 * 32 values each */
     Q4_0 = 2 + BLOCK / 2,   /* bytes of ggml's block: a half float, then values i and i + 16 in one byte */
-    TILE = 2 * LANES * Q4_0,
+    Q8_0 = 2 + BLOCK,       /* the same with a byte for each */
     HEAD = 2 * LANES * 2,   /* the scales */
-    PART = LANES * BLOCK / 2,
-    AHEAD = 4096,           /* bytes that are asked for beforehand: prefetchers stop at pages */
 };
 
 static int nibble(const uint8_t *block, int i)
@@ -20,22 +18,33 @@ static int nibble(const uint8_t *block, int i)
     return i < 16 ? block[2 + i] & 15 : block[2 + i - 16] >> 4;
 }
 
-void et_matvec_pack(const uint8_t *blocks, int rows, int columns, uint8_t *dst)
+static int tile_bytes(bool wide)
 {
-    const size_t row_bytes = (size_t)columns / BLOCK * Q4_0;
+    return 2 * LANES * (wide ? Q8_0 : Q4_0);
+}
+
+/* The values of one lane of a block. Bytes are told apart from signs by 128: the instruction takes weights without. */
+static void pack_lane(const uint8_t *block, bool wide, uint8_t *dst)
+{
+    for (int k = 0; k < (wide ? BLOCK : BLOCK / 2); k++, dst += k % 4 ? 1 : 64 - 3) {
+        /* Four neighbours of a row make up a lane: of 4 bits the lower halves, then the four after them. */
+        int at = 8 * (k / 4) + k % 4;
+        *dst = wide ? block[2 + k] ^ 128 : (uint8_t)(nibble(block, at) | nibble(block, at + 4) << 4);
+    }
+}
+
+void et_matvec_pack(const uint8_t *blocks, int rows, int columns, bool wide, uint8_t *dst)
+{
+    const int block_bytes = wide ? Q8_0 : Q4_0, tile = tile_bytes(wide), part = (tile - HEAD) / 2;
+    const size_t row_bytes = (size_t)(columns / BLOCK * block_bytes);
     for (int group = 0; group < rows / LANES; group++) {
-        for (int chunk = 0; chunk < columns / CHUNK; chunk++, dst += TILE) {
+        for (int chunk = 0; chunk < columns / CHUNK; chunk++, dst += tile) {
             for (int half = 0; half < 2; half++) {
                 for (int lane = 0; lane < LANES; lane++) {
                     const uint8_t *block = blocks + (size_t)(group * LANES + lane) * row_bytes
-                        + (size_t)(2 * chunk + half) * Q4_0;
+                        + (size_t)(2 * chunk + half) * (size_t)block_bytes;
                     memcpy(dst + (half * LANES + lane) * 2, block, 2);
-                    /* Four neighbours of a row make up a lane: the lower halves, then the four after them. */
-                    for (int k = 0; k < BLOCK / 2; k++) {
-                        int at = 8 * (k / 4) + k % 4;
-                        dst[HEAD + half * PART + k / 4 * 64 + lane * 4 + k % 4] =
-                            (uint8_t)(nibble(block, at) | nibble(block, at + 4) << 4);
-                    }
+                    pack_lane(block, wide, dst + HEAD + half * part + lane * 4);
                 }
             }
         }
@@ -57,7 +66,7 @@ bool et_matvec_usable(int64_t rows, int64_t columns)
 typedef struct {
     int8_t values[ET_MATVEC_COLUMNS];
     float scale[ET_MATVEC_COLUMNS / BLOCK];
-    int32_t offset[ET_MATVEC_COLUMNS / BLOCK];  /* -8 times the block's sum: weights are stored as 0 to 15 */
+    int32_t offset[ET_MATVEC_COLUMNS / BLOCK];  /* -8 or -128 times the block's sum: no weight is stored below 0 */
 } rounded;
 
 VNNI static void round_vector(const et_matvec *m, const float *x, rounded *r)
@@ -88,42 +97,58 @@ VNNI static void round_vector(const et_matvec *m, const float *x, rounded *r)
         __mmask16 odd = _mm512_cmp_ps_mask(v0, v0, _CMP_UNORD_Q) | _mm512_cmp_ps_mask(v1, v1, _CMP_UNORD_Q);
         if (odd)
             r->scale[b] = NAN;
-        r->offset[b] = -8 * _mm512_reduce_add_epi32(_mm512_add_epi32(i0, i1));
+        r->offset[b] = (m->wide ? -128 : -8) * _mm512_reduce_add_epi32(_mm512_add_epi32(i0, i1));
     }
 }
 
 /* One block of 16 rows, as floats without the rows' scales. */
-VNNI static inline __m512 block_product(const __m512i w[4], const rounded *r, int b)
+VNNI static inline __m512 block_product(const uint8_t *values, const rounded *r, int b, bool wide)
 {
     const __m512i low = _mm512_set1_epi8(15);
     int32_t v[8];
     memcpy(v, r->values + b * BLOCK, sizeof v);
     __m512i even = _mm512_set1_epi32(r->offset[b]), odd = _mm512_setzero_si512();
     for (int j = 0; j < 4; j++) {
-        even = _mm512_dpbusd_epi32(even, _mm512_and_si512(w[j], low), _mm512_set1_epi32(v[2 * j]));
-        odd = _mm512_dpbusd_epi32(odd, _mm512_and_si512(_mm512_srli_epi16(w[j], 4), low),
-                                  _mm512_set1_epi32(v[2 * j + 1]));
+        const uint8_t *line = values + (wide ? 2 * j : j) * 64;
+        __m512i first = _mm512_load_si512(line), second;
+        if (wide) {
+            second = _mm512_load_si512(line + 64);
+        } else {
+            second = _mm512_and_si512(_mm512_srli_epi16(first, 4), low);
+            first = _mm512_and_si512(first, low);
+        }
+        even = _mm512_dpbusd_epi32(even, first, _mm512_set1_epi32(v[2 * j]));
+        odd = _mm512_dpbusd_epi32(odd, second, _mm512_set1_epi32(v[2 * j + 1]));
     }
     return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(even, odd)), _mm512_set1_ps(r->scale[b]));
 }
 
-VNNI static inline void group_product(const et_matvec *m, int group, const rounded *r, int n, __m512 *sum)
+VNNI static inline __attribute__((always_inline)) void
+group_sums(const et_matvec *m, int group, const rounded *r, int n, bool wide, __m512 *sum)
 {
-    const uint8_t *at = m->packed + (size_t)group * (size_t)(m->columns / CHUNK) * TILE;
+    const int tile = tile_bytes(wide), part = (tile - HEAD) / 2;
+    const uint8_t *at = m->packed + (size_t)group * (size_t)(m->columns / CHUNK) * (size_t)tile;
     for (int i = 0; i < n; i++)
         sum[i] = _mm512_setzero_ps();
-    for (int c = 0; c < m->columns / CHUNK; c++, at += TILE) {
-        for (int line = 0; line < TILE; line += 64)
-            _mm_prefetch((const char *)at + AHEAD + line, _MM_HINT_T0);
+    for (int c = 0; c < m->columns / CHUNK; c++, at += tile) {
         for (int half = 0; half < 2; half++) {
-            const uint8_t *values = at + HEAD + half * PART;
-            const __m512i w[4] = {_mm512_load_si512(values), _mm512_load_si512(values + 64),
-                                  _mm512_load_si512(values + 128), _mm512_load_si512(values + 192)};
             const __m512 scale = _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(at + half * LANES * 2)));
             for (int i = 0; i < n; i++)
-                sum[i] = _mm512_fmadd_ps(block_product(w, &r[i], 2 * c + half), scale, sum[i]);
+                sum[i] = _mm512_fmadd_ps(block_product(at + HEAD + half * part, &r[i], 2 * c + half, wide),
+                                         scale, sum[i]);
         }
     }
+}
+
+/* Of 16 rows; each kind and number of vectors is compiled by itself. */
+VNNI static void group_product(const et_matvec *m, int group, const rounded *r, int n, __m512 *sum)
+{
+    if (n == 1 && m->wide)
+        group_sums(m, group, r, 1, true, sum);
+    else if (n == 1)
+        group_sums(m, group, r, 1, false, sum);
+    else
+        group_sums(m, group, r, ET_MATVEC_VECTORS, m->wide, sum);
 }
 
 VNNI void et_matvec_run(const et_matvec *m, const float *x, size_t x_stride, const float *add, size_t add_stride,
@@ -136,10 +161,7 @@ VNNI void et_matvec_run(const et_matvec *m, const float *x, size_t x_stride, con
     for (int i = 0; i < n; i++)
         round_vector(m, x + (size_t)i * x_stride, &r[i]);
     for (int g = groups * ith / nth; g < groups * (ith + 1) / nth; g++) {
-        if (n == 1)
-            group_product(m, g, r, 1, sum);
-        else
-            group_product(m, g, r, ET_MATVEC_VECTORS, sum);
+        group_product(m, g, r, n, sum);
         if (m->gated)
             group_product(m, groups + g, r, n, second);
         for (int i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-/* Products of q4_0 matrices with one or two vectors, for CPUs with AVX-512 VNNI: there ggml's own reach half of what
- * memory gives. 16 rows lie side by side, so a product reads one stream. */
+/* Products of q4_0 and q8_0 matrices with one or two vectors, for CPUs with AVX-512 VNNI: there ggml's own reach half of
+ * what memory gives. 16 rows lie side by side, so a product reads one stream. */
 #ifndef ET_MATVEC_H
 #define ET_MATVEC_H
 
@@ -14,12 +14,13 @@
 /* Whether this CPU has the instructions and the matrix the shape: rows in 16s, columns in 64s. */
 bool et_matvec_usable(int64_t rows, int64_t columns);
 
-/* Rearrange a matrix of ggml's q4_0 blocks; the size stays the same. dst is 64-byte aligned. */
-void et_matvec_pack(const uint8_t *blocks, int rows, int columns, uint8_t *dst);
+/* Rearrange a matrix of ggml's blocks, q8_0 (wide) or q4_0; the size stays the same. dst is 64-byte aligned. */
+void et_matvec_pack(const uint8_t *blocks, int rows, int columns, bool wide, uint8_t *dst);
 
 typedef struct {
     const uint8_t *packed;
     int rows, columns;
+    bool wide;              /* q8_0, not q4_0 */
     const float *norm;      /* [columns]: the vectors are first divided by their root mean square; NULL: they are not */
     float eps;
     bool gated;             /* rows are two halves: the result is silu(first) * second, [rows / 2] */

@@ -40,6 +40,7 @@ static struct ggml_tensor *product(et_predictor_model *m, struct ggml_tensor *we
         return add ? ggml_add(ctx, x, add) : x;
     }
     const et_matvec p = {.packed = weight->data, .rows = (int)weight->ne[1], .columns = (int)weight->ne[0],
+                         .wide = weight->type == GGML_TYPE_Q8_0,
                          .norm = norm_weight ? norm_weight->data : NULL, .eps = m->shape.eps, .gated = gated};
     int i = 0;
     while (i < m->n_products && m->products[i].packed != p.packed)

@@ -8,7 +8,7 @@
 #include "et_predictor.h"
 
 /* Load predictor.gguf and run one frame to warm up. The weights are kept in files (weight_file with a number appended)
- * and mapped from there; NULL: in memory. own_products: q4_0 by
+ * and mapped from there; NULL: in memory. own_products: q4_0 and q8_0 by
  * et_matvec where this CPU can, not by ggml. Returns ET_OK, ET_E_ARG (the file is not such a model),
  * ET_E_MEMORY or ET_E_BACKEND, with a message in err. */
 int et_ggml_predictor_create(const char *path, int threads, const char *weight_file, bool own_products,

@@ -168,7 +168,7 @@ static int fill_matrix(et_gguf *g, const matrix *x)
         }
     }
     if (rc == ET_OK && !dst->buffer)
-        et_matvec_pack(bytes, (int)dst->ne[1], (int)dst->ne[0], dst->data);
+        et_matvec_pack(bytes, (int)dst->ne[1], (int)dst->ne[0], dst->type == GGML_TYPE_Q8_0, dst->data);
     else if (rc == ET_OK)
         ggml_backend_tensor_set(dst, bytes, 0, total);
     free(bytes);
@@ -314,7 +314,8 @@ static int place_all(et_predictor_model *m, et_gguf *g, const matrix *list, int 
         for (int j = 0; j < n && !is_matrix; j++)
             is_matrix = *list[j].dst == t;
         chosen[i] = (int8_t)(n_types - 1);
-        bool own = is_matrix && m->use_own && t->type == GGML_TYPE_Q4_0 && et_matvec_usable(t->ne[1], t->ne[0]);
+        bool own = is_matrix && m->use_own && (t->type == GGML_TYPE_Q4_0 || t->type == GGML_TYPE_Q8_0)
+            && et_matvec_usable(t->ne[1], t->ne[0]);
         if (own)
             chosen[i] = OWN;
         for (int k = n_types - 2; is_matrix && !own && k >= 0; k--) {

@@ -134,9 +134,12 @@ WIDE = tiny.Shape(
     "shape", [WIDE, tiny.Shape(ffn=3072, hidden=1024, input_hidden=1024, layers=1, groups=3)]
 )
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_own_products_are_those_of_ggml(tmp_path: Path, shape: tiny.Shape, threads: int) -> None:
+@pytest.mark.parametrize("precision", ["q4_0", "q8_0"])
+def test_own_products_are_those_of_ggml(
+    tmp_path: Path, shape: tiny.Shape, threads: int, precision: str
+) -> None:
     """Both round activations to 8 bits, in the same blocks; ggml also rounds the scales to half floats."""
-    file = tiny.write_predictor(tmp_path / "p.gguf", tiny.predictor(shape, seed=7), "q4_0")
+    file = tiny.write_predictor(tmp_path / "p.gguf", tiny.predictor(shape, seed=7), precision)
     rows = _rows(shape)
     ours = _frame(GgmlPredictor(file, threads=threads), rows)
     theirs = _frame(GgmlPredictor(file, threads=threads, own_products=False), rows)
@@ -144,9 +147,10 @@ def test_own_products_are_those_of_ggml(tmp_path: Path, shape: tiny.Shape, threa
     assert np.array_equal(ours, _frame(GgmlPredictor(file, threads=1), rows))
 
 
-def test_q4_0_inputs_that_are_not_finite_are_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("precision", ["q4_0", "q8_0"])
+def test_quantised_inputs_that_are_not_finite_are_told(tmp_path: Path, precision: str) -> None:
     predictor = GgmlPredictor(
-        tiny.write_predictor(tmp_path / "p.gguf", tiny.predictor(WIDE), "q4_0"), threads=1
+        tiny.write_predictor(tmp_path / "p.gguf", tiny.predictor(WIDE), precision), threads=1
     )
     rows = _rows(WIDE)
     good = predictor.begin(rows[0], rows[1])
