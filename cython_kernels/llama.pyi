@@ -14,8 +14,8 @@ class LlamaTalker(TalkerHandle):
     path is a GGUF of architecture qwen3 whose vocabulary is the codec rows (tokenizer model "none"). One
     sequence; the KV cache holds max_context positions and is f32 for an f32 model, otherwise f16. threads are
     used for one row, threads_batch (default: threads) for several. Weights that libllama rearranges for this
-    CPU are kept in weight_file (with a number appended) and mapped from there; in memory without one, or where
-    it cannot be written. Creation decodes once to warm up and may take seconds.
+    CPU are kept in weight_file (with a number appended) and mapped from there; in memory without one, or
+    where it cannot be written. Creation decodes once to warm up and may take seconds.
 
     Raises FileNotFoundError, ValueError (the file is not such a model, or a parameter is out of range; the
     message names what is wrong) or MemoryError.

@@ -8,9 +8,8 @@
 #include "et_predictor.h"
 
 /* Load predictor.gguf and run one frame to warm up. The weights are kept in files (weight_file with a number appended)
- * and mapped from there; NULL: in memory. own_products: q4_0 and q8_0 by
- * et_matvec where this CPU can, not by ggml. Returns ET_OK, ET_E_ARG (the file is not such a model),
- * ET_E_MEMORY or ET_E_BACKEND, with a message in err. */
+ * and mapped from there; NULL: in memory. own_products: q4_0 and q8_0 by et_matvec where this CPU can, not by ggml.
+ * Returns ET_OK, ET_E_ARG (the file is not such a model), ET_E_MEMORY or ET_E_BACKEND, with a message in err. */
 int et_ggml_predictor_create(const char *path, int threads, const char *weight_file, bool own_products,
                              et_predictor **out, char *err, size_t err_size);
 void et_ggml_predictor_free(et_predictor *p);

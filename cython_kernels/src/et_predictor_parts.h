@@ -77,6 +77,8 @@ struct et_predictor_model {
 
 /* Each returns ET_OK or an error with a message in the file's or the given buffer. */
 int et_predictor_load(et_predictor_model *m, et_gguf *g);
+/* A place for every tensor in m->tensors: n_matrices, then vectors, n_tensors together. */
+int et_predictor_place(et_predictor_model *m, et_gguf *g, int n_matrices, int n_tensors);
 int et_predictor_build(et_predictor_model *m, int threads, char *err, size_t err_size);
 
 /* The attention of one layer as a ggml custom operation: the argument holds q, k and v of n positions, the

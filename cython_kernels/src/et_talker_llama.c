@@ -10,8 +10,8 @@
 
 #include "et_finite.h"
 #include "et_ggml_cpu.h"
-#include "et_gguf.h"
 #include "et_log.h"
+#include "et_talker_file.h"
 #include "et_weight_file.h"
 
 /* Rows of one llama_decode. Without flash attention the scores take heads * rows * context floats. */
@@ -47,73 +47,6 @@ typedef struct {
     llama_seq_id seq, *seqs[MAX_BATCH];
     int8_t output[MAX_BATCH];
 } et_llama;
-
-/* --- the file ---------------------------------------------------------------------------------------- */
-
-typedef struct {
-    int hidden, layers, ffn, heads, kv_heads, head_dim, vocab;
-    enum ggml_type type;    /* of the first matrix */
-} talker_shape;
-
-static int check_layer(et_gguf *g, const talker_shape *s, int layer)
-{
-    const struct { const char *name; int64_t rows, columns; } parts[] = {
-        {"attn_norm", 0, s->hidden},
-        {"attn_q", (int64_t)s->heads * s->head_dim, s->hidden},
-        {"attn_k", (int64_t)s->kv_heads * s->head_dim, s->hidden},
-        {"attn_v", (int64_t)s->kv_heads * s->head_dim, s->hidden},
-        {"attn_q_norm", 0, s->head_dim},
-        {"attn_k_norm", 0, s->head_dim},
-        {"attn_output", s->hidden, (int64_t)s->heads * s->head_dim},
-        {"ffn_norm", 0, s->hidden},
-        {"ffn_gate", s->ffn, s->hidden},
-        {"ffn_up", s->ffn, s->hidden},
-        {"ffn_down", s->hidden, s->ffn},
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        char name[64];
-        et_gguf_tensor t;
-        snprintf(name, sizeof name, "blk.%d.%s.weight", layer, parts[i].name);
-        if (et_gguf_find(g, name, parts[i].rows, parts[i].columns, &t))
-            return -1;
-    }
-    return 0;
-}
-
-/* libllama checks much of this itself, but aborts on some of it and does not name all of it. */
-static int check_file(const char *path, talker_shape *s, char *err, size_t err_size)
-{
-    et_gguf g;
-    if (et_gguf_open(&g, path, err, err_size))
-        return -1;
-    et_gguf_tensor first, t;
-    float eps, theta;
-    int rc = et_gguf_expect_str(&g, "general.architecture", "qwen3")
-        || et_gguf_expect_str(&g, "tokenizer.ggml.model", "none")
-        || et_gguf_int(&g, "qwen3.embedding_length", 1, 65536, &s->hidden)
-        || et_gguf_int(&g, "qwen3.block_count", 1, 512, &s->layers)
-        || et_gguf_int(&g, "qwen3.feed_forward_length", 1, 262144, &s->ffn)
-        || et_gguf_int(&g, "qwen3.attention.head_count", 1, 512, &s->heads)
-        || et_gguf_int(&g, "qwen3.attention.head_count_kv", 1, s->heads, &s->kv_heads)
-        || et_gguf_int(&g, "qwen3.attention.key_length", 2, 1024, &s->head_dim)
-        || et_gguf_int(&g, "qwen3.vocab_size", 2, 1 << 20, &s->vocab)
-        || et_gguf_float(&g, "qwen3.attention.layer_norm_rms_epsilon", 0.0f, 1.0f, &eps)
-        || et_gguf_float(&g, "qwen3.rope.freq_base", 1.0f, 1e12f, &theta)
-        || et_gguf_find(&g, "token_embd.weight", s->vocab, s->hidden, &t)
-        || et_gguf_find(&g, "output.weight", s->vocab, s->hidden, &t)
-        || et_gguf_find(&g, "output_norm.weight", 0, s->hidden, &t)
-        || et_gguf_find(&g, "blk.0.attn_q.weight", (int64_t)s->heads * s->head_dim, s->hidden, &first);
-    if (!rc && s->heads % s->kv_heads)
-        rc = et_gguf_fail(&g, "qwen3.attention.head_count %d is no multiple of head_count_kv %d", s->heads,
-                          s->kv_heads);
-    if (!rc && s->head_dim % 2)
-        rc = et_gguf_fail(&g, "qwen3.attention.key_length is %d, must be even", s->head_dim);
-    for (int i = 0; !rc && i < s->layers; i++)
-        rc = check_layer(&g, s, i);
-    s->type = rc ? GGML_TYPE_F32 : first.type;
-    et_gguf_close(&g);
-    return rc ? -1 : 0;
-}
 
 /* --- memory ------------------------------------------------------------------------------------------- */
 
@@ -243,7 +176,7 @@ static const float *logits(et_talker *base)
 
 static pthread_once_t backend_once = PTHREAD_ONCE_INIT;
 
-static int open_model(et_llama *t, const et_llama_config *config, const talker_shape *shape)
+static int open_model(et_llama *t, const et_llama_config *config, const et_talker_shape *shape)
 {
     pthread_once(&backend_once, llama_backend_init);
     et_log_begin();
@@ -312,9 +245,9 @@ static int warm_up(et_llama *t)
 
 int et_llama_create(const et_llama_config *config, et_talker **out, char *err, size_t err_size)
 {
-    talker_shape shape;
+    et_talker_shape shape;
     *out = NULL;
-    if (check_file(config->path, &shape, err, err_size))
+    if (et_talker_check_file(config->path, &shape, err, err_size))
         return ET_E_ARG;
     const et_ggml_cpu *cpu = et_ggml_cpu_get(err, err_size);
     if (!cpu)

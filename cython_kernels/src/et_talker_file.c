@@ -1,0 +1,66 @@
+/* See et_talker_file.h. */
+#include "et_talker_file.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "et_gguf.h"
+
+static int check_layer(et_gguf *g, const et_talker_shape *s, int layer)
+{
+    const struct { const char *name; int64_t rows, columns; } parts[] = {
+        {"attn_norm", 0, s->hidden},
+        {"attn_q", (int64_t)s->heads * s->head_dim, s->hidden},
+        {"attn_k", (int64_t)s->kv_heads * s->head_dim, s->hidden},
+        {"attn_v", (int64_t)s->kv_heads * s->head_dim, s->hidden},
+        {"attn_q_norm", 0, s->head_dim},
+        {"attn_k_norm", 0, s->head_dim},
+        {"attn_output", s->hidden, (int64_t)s->heads * s->head_dim},
+        {"ffn_norm", 0, s->hidden},
+        {"ffn_gate", s->ffn, s->hidden},
+        {"ffn_up", s->ffn, s->hidden},
+        {"ffn_down", s->hidden, s->ffn},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char name[64];
+        et_gguf_tensor t;
+        snprintf(name, sizeof name, "blk.%d.%s.weight", layer, parts[i].name);
+        if (et_gguf_find(g, name, parts[i].rows, parts[i].columns, &t))
+            return -1;
+    }
+    return 0;
+}
+
+int et_talker_check_file(const char *path, et_talker_shape *s, char *err, size_t err_size)
+{
+    et_gguf g;
+    if (et_gguf_open(&g, path, err, err_size))
+        return -1;
+    et_gguf_tensor first, t;
+    float eps, theta;
+    int rc = et_gguf_expect_str(&g, "general.architecture", "qwen3")
+        || et_gguf_expect_str(&g, "tokenizer.ggml.model", "none")
+        || et_gguf_int(&g, "qwen3.embedding_length", 1, 65536, &s->hidden)
+        || et_gguf_int(&g, "qwen3.block_count", 1, 512, &s->layers)
+        || et_gguf_int(&g, "qwen3.feed_forward_length", 1, 262144, &s->ffn)
+        || et_gguf_int(&g, "qwen3.attention.head_count", 1, 512, &s->heads)
+        || et_gguf_int(&g, "qwen3.attention.head_count_kv", 1, s->heads, &s->kv_heads)
+        || et_gguf_int(&g, "qwen3.attention.key_length", 2, 1024, &s->head_dim)
+        || et_gguf_int(&g, "qwen3.vocab_size", 2, 1 << 20, &s->vocab)
+        || et_gguf_float(&g, "qwen3.attention.layer_norm_rms_epsilon", 0.0f, 1.0f, &eps)
+        || et_gguf_float(&g, "qwen3.rope.freq_base", 1.0f, 1e12f, &theta)
+        || et_gguf_find(&g, "token_embd.weight", s->vocab, s->hidden, &t)
+        || et_gguf_find(&g, "output.weight", s->vocab, s->hidden, &t)
+        || et_gguf_find(&g, "output_norm.weight", 0, s->hidden, &t)
+        || et_gguf_find(&g, "blk.0.attn_q.weight", (int64_t)s->heads * s->head_dim, s->hidden, &first);
+    if (!rc && s->heads % s->kv_heads)
+        rc = et_gguf_fail(&g, "qwen3.attention.head_count %d is no multiple of head_count_kv %d", s->heads,
+                          s->kv_heads);
+    if (!rc && s->head_dim % 2)
+        rc = et_gguf_fail(&g, "qwen3.attention.key_length is %d, must be even", s->head_dim);
+    for (int i = 0; !rc && i < s->layers; i++)
+        rc = check_layer(&g, s, i);
+    s->type = rc ? GGML_TYPE_F32 : first.type;
+    et_gguf_close(&g);
+    return rc ? -1 : 0;
+}

@@ -1,0 +1,17 @@
+/* What a talker's file must hold, checked before libllama loads it. */
+#ifndef ET_TALKER_FILE_H
+#define ET_TALKER_FILE_H
+
+#include <ggml.h>
+#include <stddef.h>
+
+typedef struct {
+    int hidden, layers, ffn, heads, kv_heads, head_dim, vocab;
+    enum ggml_type type;    /* of the first matrix */
+} et_talker_shape;
+
+/* Read the sizes and check every tensor's shape. Returns 0, or -1 with a message in err: libllama checks much of this
+ * itself, but aborts on some of it and does not name all of it. */
+int et_talker_check_file(const char *path, et_talker_shape *s, char *err, size_t err_size);
+
+#endif
