@@ -13,8 +13,8 @@ class GgmlPredictor(PredictorHandle):
     path is a GGUF of architecture qwen3tts-predictor. Weights are read into memory in the layout that this
     CPU multiplies fastest; an F16 ffn_down is widened to F32, because activations there exceed the F16 range.
     They are kept in weight_file (with a number appended) and mapped from there; in memory without one, or
-    where it cannot be written. own_products: on CPUs with AVX-512 VNNI q4_0 and q8_0 are multiplied by code of
-    this module, which is faster there than ggml's.
+    where it cannot be written. own_products: on CPUs with AVX-512 VNNI q4_0 and q8_0 are multiplied by code
+    of this module, which is faster there than ggml's.
 
     Raises FileNotFoundError, ValueError (the file is not such a model, or threads is out of range; the
     message names the key or tensor) or MemoryError.
