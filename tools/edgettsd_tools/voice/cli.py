@@ -17,13 +17,13 @@ made lies in one work folder. Every step takes up where it was stopped; the trai
 over all runs, saves every four minutes, and reads new teacher audio as it comes.
 """
 EPILOG = """\
-a whole training, in order:
-  tools/train_voice synth WORK --hours 6
+a whole training, in order; docs/voice.md has the numbers that the voice in the package was made with:
+  tools/train_voice synth WORK --hours HOURS
   tools/train_voice codec WORK
-  tools/train_voice talker WORK --minutes 40
+  tools/train_voice talker WORK --minutes MINUTES
   tools/train_voice frontend WORK
-  tools/train_voice export WORK OUT_CHECKPOINT
-  tools/convert OUT_CHECKPOINT OUT_BUNDLE --talker q8_0 --predictor f16 --decoder w8
+  tools/train_voice export WORK OUT_CHECKPOINT --gain GAIN
+  tools/convert OUT_CHECKPOINT OUT_BUNDLE --talker q8_0 --predictor f16 --decoder w8 --name joe
   tools/train_voice eval WORK --bundle OUT_BUNDLE
 """
 
@@ -41,10 +41,9 @@ def _parser() -> argparse.ArgumentParser:
     def step(name: str, text: str) -> argparse.ArgumentParser:
         added = steps.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         added.add_argument("work", metavar="WORK", type=Path, help="work folder")
-        added.add_argument("--seed", type=int, default=1, help="default: %(default)s")
         return added
 
-    step("corpus", "write the sentences, and which of them are held out, to WORK/sentences.txt")
+    corpus = step("corpus", "write the sentences, and which of them are held out, to WORK/sentences.txt")
     synth = step("synth", "let the teacher speak the sentences")
     synth.add_argument("--hours", type=float, default=4.0, help="hours of speech (default: %(default)s)")
     codec = step("codec", "fit the codec to the teacher audio that there is")
@@ -57,6 +56,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     training.add_argument("--rate", type=float, help="highest learning rate")
     training.add_argument("--decay", type=float, help="last part of the time in which the rate falls, 0 to 1")
+    training.add_argument(
+        "--dropout", type=float, help="share of what each layer adds that is left out, 0 to below 1"
+    )
+    for seeded in (corpus, codec, training):
+        seeded.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     step("frontend", "make lexicon, letter-to-sound model and phone lengths: WORK/frontend")
     export = step("export", "write a checkpoint in the official layout")
     export.add_argument("out", metavar="OUT_CHECKPOINT", type=Path, help="folder, replaced if it exists")
@@ -67,7 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--bundle", type=Path, help="the bundle to be heard through the real engine")
     evaluate.add_argument("--count", type=int, default=200, help="sentences at most (default: %(default)s)")
     evaluate.add_argument(
-        "--sources", default="teacher,codec,decoder,voice,bundle", help="default: %(default)s"
+        "--sources",
+        default="teacher,codec,decoder,voice,bundle",
+        help="what is heard, separated by commas (default: %(default)s)",
     )
     return parser
 
@@ -115,7 +121,11 @@ def _run(options: Any) -> None:
         from edgettsd_tools.voice import train_talker
 
         train_talker.train(
-            options.work, options.minutes, seed=options.seed, **_given(options, "rate", "decay")
+            options.work,
+            options.minutes,
+            seed=options.seed,
+            sizes=_given(options, "dropout"),
+            **_given(options, "rate", "decay"),
         )
     elif options.step == "frontend":
         from edgettsd_tools.voice import durations, letters
@@ -143,6 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.threads < 1:
         die(f"--threads {options.threads}: at least 1 is needed", code=EXIT_USAGE)
+    dropout = getattr(options, "dropout", None)
+    if dropout is not None and not 0.0 <= dropout < 1.0:
+        die(f"--dropout {dropout:g}: 0 or more and less than 1 is needed", code=EXIT_USAGE)
     # Before numpy and torch are imported: they read these once.
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
     try:
