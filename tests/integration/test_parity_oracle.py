@@ -12,6 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from edgettsd_tools import parity
+from edgettsd_tools.convert import Options, convert
+from edgettsd_tools.oracle_cases import VOICE_CASES
+from english_files import english_checkpoint
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data" / "oracle"
@@ -50,3 +54,22 @@ if os.environ.get("CI") or (ROOT / ".venv-eval" / ".complete").exists():
                         np.testing.assert_allclose(
                             ours[key], theirs[key], atol=2e-4, rtol=1e-3, err_msg=f"{old} {key}"
                         )
+
+    @pytest.mark.timeout(900)
+    def test_a_checkpoint_with_the_english_front_end(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """As the built-in voice is one, with random weights: in float32 every code is the official one."""
+        checkpoint = english_checkpoint(tmp_path / "checkpoint", "joe")
+        out = tmp_path / "references"
+        done = subprocess.run(
+            [ROOT / "tools" / "oracle", checkpoint, out], capture_output=True, text=True, timeout=880
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert sorted(f.stem for f in out.iterdir()) == sorted(
+            ["decoder", "meta", *(case.name for case in VOICE_CASES)]
+        )
+        convert(checkpoint, tmp_path / "bundle", Options(talker="f32", predictor="f32"))
+        assert parity.main([str(tmp_path / "bundle"), str(out)]) == 0, capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert told.count("40/40 frames, 16 codebooks") == len(VOICE_CASES)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import model_files
 import numpy as np
+from edgettsd_tools.frontend import write_frontend
+from edgettsd_tools.safetensors_writer import Entry, write_safetensors
 from edgettsd_tools.voice import lexicon
 from edgettsd_tools.voice.tensors import write_tensors
 
+from edgettsd.models.safetensors import SafetensorsFile
 from edgettsd.text.english.durations import TEMPLATES
+from edgettsd.text.english.frames import SPECIAL_IDS, VOCAB
 from edgettsd.text.english.letters import ALPHABET
 from edgettsd.text.english.phones import PHONE_IDS, PHONES
 
+TEXT = "talker.model.text_embedding.weight"
+TOKENS = ("im_start", "im_end", "tts_pad", "tts_bos", "tts_eos")
 WORDS = {
     "hello": "HH AH0 L OW1", "world": "W ER1 L D", "the": "DH AH0", "door": "D AO1 R", "is": "IH1 Z",
     "open": "OW1 P AH0 N", "good": "G UH1 D", "morning": "M AO1 R N IH0 NG", "it": "IH1 T", "five": "F AY1 V",
@@ -48,3 +56,36 @@ def small_files(folder: Path) -> dict[str, Path]:
     small_letters(files["letters.bin"])
     small_durations(files["durations.bin"])
     return files
+
+
+def english_checkpoint(folder: Path, voice: str = "") -> Path:
+    """The tiny random checkpoint with the ids of the English front end, and with `voice` as its only one."""
+    model_files.copy(model_files.checkpoint(), folder)
+    with SafetensorsFile(folder / "model.safetensors") as file:
+        kept = {name: np.array(file[name]) for name in file}
+        types = {name: info.dtype for name, info in file.tensors.items()}
+    kept[TEXT] = kept[TEXT][:VOCAB]
+    values = {
+        name: (array.astype(np.uint32) << 16).view(np.float32) if types[name] == "BF16" else array
+        for name, array in kept.items()
+    }
+    (folder / "model.safetensors").unlink()
+    entries = [Entry(name, types[name], array.shape) for name, array in kept.items()]
+    write_safetensors(folder / "model.safetensors", entries, lambda entry: [values[entry.name]])
+
+    def change(config: dict[str, Any]) -> None:
+        talker = config["talker_config"]
+        talker["text_vocab_size"] = VOCAB
+        if voice:
+            talker |= {"spk_id": {voice: min(talker["spk_id"].values())}, "spk_is_dialect": {voice: False}}
+        config["assistant_token_id"] = SPECIAL_IDS["assistant"]
+        for name in TOKENS:
+            config[f"{name}_token_id"] = SPECIAL_IDS[name]
+
+    model_files.edit_json(folder / "config.json", change)
+    data = folder.with_name(folder.name + ".data")
+    data.mkdir()
+    write_frontend(folder, small_files(data), 4)
+    for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
+        (folder / name).unlink()
+    return folder

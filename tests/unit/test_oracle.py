@@ -8,19 +8,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 from edgettsd_tools import oracle
-from edgettsd_tools.oracle_cases import CASES, TASKS, TEXTS
+from edgettsd_tools.frontend import FOLDER, GivenIds, TemplateIds, write_frontend
+from edgettsd_tools.oracle_cases import CASES, TASKS, TEXTS, VOICE_CASES
+from english_files import small_files
+
+from edgettsd.errors import InvalidOptionError, ModelInvalidError
+from edgettsd.text.english.frontend import FILES, EnglishFrontEnd, FrameTokenizer
 
 DATA = Path(__file__).parents[1] / "data" / "oracle"
 FOLDERS = ("custom_voice", "voice_design", "base", "projected")
 
 
-def _committed() -> dict[str, dict[str, object]]:
-    metas = [json.loads((DATA / folder / "meta.json").read_text()) for folder in FOLDERS]
+def _committed(*folders: str) -> dict[str, dict[str, object]]:
+    metas = [json.loads((DATA / folder / "meta.json").read_text()) for folder in folders]
     return {name: case for meta in metas for name, case in meta["cases"].items()}
 
 
 def test_every_case_is_committed_as_it_is_defined() -> None:
-    assert _committed() == {case.name: case.settings() for case in CASES}
+    assert _committed(*FOLDERS) == {case.name: case.settings() for case in CASES}
+    assert _committed("voice") == {case.name: case.settings() for case in VOICE_CASES}
     assert {case.task for case in CASES} == set(TASKS)
 
 
@@ -59,6 +65,23 @@ def test_committed_codes_are_long_and_varied(folder: str) -> None:
         assert len(np.unique(codes, axis=0)) > len(codes) * 0.9
 
 
+def test_the_voices_codes_are_of_all_its_cases_and_varied() -> None:
+    files = {file.stem: file for file in (DATA / "voice").glob("*.npz")}
+    assert set(files) == {"decoder", *(case.name for case in VOICE_CASES)}
+    said = []
+    for case in VOICE_CASES:
+        with np.load(files[case.name]) as arrays:
+            assert len(arrays["hidden"]) == len(arrays["codes"]) + 1
+            # A token a frame, and as many more as the lead, unless the limit comes first.
+            assert len(arrays["codes"]) >= min(40, len(arrays["ids"]) - 8)
+            said.append(arrays["codes"])
+    codes = np.concatenate(said)
+    assert len(codes) >= 60 and len(np.unique(codes, axis=0)) > len(codes) * 0.7
+    with np.load(files["decoder"]) as arrays:
+        assert np.array_equal(arrays["codes"], np.resize(codes, arrays["codes"].shape))
+        assert np.abs(arrays["pcm"]).max() > 0.05, "the kept frames are silent"
+
+
 def test_committed_files_stay_small() -> None:
     assert sum(file.stat().st_size for file in DATA.rglob("*") if file.is_file()) < 2_000_000
 
@@ -67,6 +90,55 @@ def test_texts_are_of_many_kinds() -> None:
     references = json.loads((DATA / "custom_voice" / "tokens.json").read_text())
     assert [reference["text"] for reference in references] == list(TEXTS)
     assert all(len(reference["ids"]) >= 8 for reference in references)
+
+
+@pytest.fixture
+def frontend(tmp_path: Path) -> Path:
+    """A checkpoint folder with nothing but a front end."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "checkpoint").mkdir()
+    write_frontend(tmp_path / "checkpoint", small_files(tmp_path / "data"), 4)
+    return tmp_path / "checkpoint"
+
+
+def test_the_front_end_stands_for_the_official_text_processor(frontend: Path) -> None:
+    ids = TemplateIds(frontend)
+    files = {name: frontend / FOLDER / name for name in FILES}
+    wanted = FrameTokenizer(EnglishFrontEnd.load(files)).speech("Hello, world!")
+    assert len(wanted) > 12
+    assert ids("<|im_start|>assistant\nHello, world!<|im_end|>\n<|im_start|>assistant\n") == wanted
+    for other in ("Hello", "<|im_start|>user\nWhisper.<|im_end|>\n"):
+        with pytest.raises(ValueError, match="knows only what is to be said"):
+            ids(other)
+    (frontend / FOLDER / "letters.bin").unlink()
+    with pytest.raises(ModelInvalidError, match=r"letters\.bin"):
+        TemplateIds(frontend)
+
+
+def test_given_ids_stand_for_any_text() -> None:
+    given = GivenIds(list(range(12)))
+    assert given.speech("Hello") == given.speech("") == list(range(12))
+    assert given.plain("Hello") == [3, 4, 5, 6]
+    with pytest.raises(InvalidOptionError, match="takes no instructions"):
+        given.instruction("Whisper.")
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--case", "streaming"], "streaming is unknown for custom_voice; known: voice, voice-auto"),
+        (["--parts", "tokens"], "allowed are cases, decoder"),
+        (["--parts", "decoder"], "given the codes of the cases"),
+    ],
+)
+def test_what_a_checkpoint_with_a_front_end_has_not_is_named(
+    arguments: list[str], said: str, frontend: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (frontend / "config.json").write_text('{"tts_model_type": "custom_voice"}')
+    with pytest.raises(SystemExit) as stopped:
+        oracle.main([str(frontend), str(frontend / "out"), *arguments])
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_digest_depends_on_names_and_contents(tmp_path: Path) -> None:

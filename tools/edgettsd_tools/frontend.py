@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgettsd.errors import ModelInvalidError
+from edgettsd.errors import InvalidOptionError, ModelInvalidError
 from edgettsd.models.manifest import FRAMES, FRONTENDS
+from edgettsd.text.english.frontend import EnglishFrontEnd, FrameTokenizer
 
 FOLDER = "frontend"
 FILE = "frontend.json"
+# What the official wrapper puts around a text before it asks the processor for ids.
+TEMPLATE = ("<|im_start|>assistant\n", "<|im_end|>\n<|im_start|>assistant\n")
 
 
 def write_frontend(folder: Path, files: dict[str, Path], lead_frames: int) -> None:
@@ -51,3 +55,43 @@ def copy_frontend(checkpoint: Path, out: Path, vocab: int) -> dict[str, Any] | N
     except FileNotFoundError as error:
         raise ModelInvalidError(f"{error.filename} is missing") from None
     return {"frontend": FRAMES, "vocab": vocab, "lead_frames": table["lead_frames"]}
+
+
+class TemplateIds:
+    """The front end of a checkpoint in the place of the official text processor.
+
+    The official code asks for the ids of a text inside its template; the ids around the text are the
+    checkpoint's own. Raises ModelInvalidError for a folder without a front end.
+    """
+
+    def __init__(self, checkpoint: Path) -> None:
+        folder = checkpoint / FOLDER
+        self._tokenizer = FrameTokenizer(EnglishFrontEnd.load({n: folder / n for n in FRONTENDS[FRAMES]}))
+
+    def __call__(self, templated: str) -> list[int]:
+        """Ids of a text in the template of what is to be said; ValueError for any other template."""
+        head, tail = TEMPLATE
+        if not templated.startswith(head) or not templated.endswith(tail):
+            raise ValueError(f"text is {templated!r}; this front end knows only what is to be said")
+        return self._tokenizer.speech(templated[len(head) : -len(tail)])
+
+
+class GivenIds:
+    """Ids in the place of a text: what the official code was given, whatever text is asked for."""
+
+    HEAD, TAIL = FrameTokenizer.HEAD, FrameTokenizer.TAIL
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self._ids = list(ids)
+
+    def speech(self, text: str) -> list[int]:
+        """All ids, with those around the text."""
+        return list(self._ids)
+
+    def plain(self, text: str) -> list[int]:
+        """The ids of the text alone."""
+        return self._ids[self.HEAD : -self.TAIL]
+
+    def instruction(self, instruct: str) -> list[int]:
+        """There is none: raises InvalidOptionError."""
+        raise InvalidOptionError(f"instruct: {instruct!r} given, but this model takes no instructions")

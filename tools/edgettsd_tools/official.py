@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from edgettsd_tools.frontend import FOLDER, TemplateIds
+
 STUBS = ("sox", "onnxruntime", "torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi")
 
 
@@ -40,6 +42,31 @@ def versions() -> dict[str, str]:
     return {"python": sys.version.split()[0], **{name: version(name) for name in names}}
 
 
+@contextmanager
+def text_processor(checkpoint: Path) -> Iterator[None]:
+    """A checkpoint with a front end of its own gets that in the place of the tokenizer it does not have.
+
+    All that the official code takes from its processor is the ids of a text.
+    """
+    if not (checkpoint / FOLDER).is_dir():
+        yield
+        return
+    import torch
+    from transformers import AutoProcessor
+
+    ids = TemplateIds(checkpoint)
+
+    def process(text: str, **_options: Any) -> dict[str, Any]:
+        return {"input_ids": torch.tensor([ids(text)], dtype=torch.long)}
+
+    ordinary = AutoProcessor.__dict__["from_pretrained"]
+    AutoProcessor.from_pretrained = staticmethod(lambda *_args, **_options: process)
+    try:
+        yield
+    finally:
+        AutoProcessor.from_pretrained = ordinary
+
+
 def load(checkpoint: Path) -> Any:
     """The official `Qwen3TTSModel` of a checkpoint folder, in float32 on the CPU with plain attention."""
     stub_unused_imports()
@@ -47,9 +74,10 @@ def load(checkpoint: Path) -> Any:
     from qwen_tts import Qwen3TTSModel
 
     torch.manual_seed(0)
-    model = Qwen3TTSModel.from_pretrained(
-        str(checkpoint), dtype=torch.float32, device_map="cpu", attn_implementation="eager"
-    )
+    with text_processor(checkpoint):
+        model = Qwen3TTSModel.from_pretrained(
+            str(checkpoint), dtype=torch.float32, device_map="cpu", attn_implementation="eager"
+        )
     model.model.eval()
     if model.model.config.talker_config.hidden_size < 512:
         # The threads of a tiny model cost more than they compute.
@@ -167,6 +195,27 @@ def processed_distribution(
     probs = np.zeros(scores.shape[-1], np.float32)
     probs[int(torch.argmax(scores, dim=-1))] = 1.0
     return probs
+
+
+def snr_db(reference: np.ndarray, other: np.ndarray) -> float:
+    """Signal-to-noise ratio in dB of `other` against `reference`."""
+    noise = float(np.sum((reference.astype(np.float64) - other) ** 2))
+    signal = float(np.sum(reference.astype(np.float64) ** 2))
+    return float("inf") if noise == 0.0 else 10.0 * float(np.log10(signal / noise))
+
+
+def rounding_db(model: Any, codes: np.ndarray) -> float:
+    """SNR in dB of the decoder's forward in float32 against the same in float64, of codes [T, groups]."""
+    import copy
+
+    import torch
+
+    decoder = model.model.speech_tokenizer.model.decoder
+    tensor = torch.from_numpy(codes.astype(np.int64)).T.unsqueeze(0)
+    with torch.inference_mode():
+        single = decoder(tensor).numpy()
+        double = copy.deepcopy(decoder).double()(tensor).numpy()
+    return snr_db(double, single)
 
 
 def full_decode(model: Any, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,6 +5,8 @@ float32 [T+1, H] (step 0 is the prefill); top1 int16 and gap float32 [T+1] (the 
 logits and its lead); logit_steps, logits; sub_frames, sub_logits float16; speaker [H] with an x-vector.
 decoder.npz: codes int16 [F, 16]; kept, the frames whose PCM is there; pcm float32 [len(kept) * 1920] of the
 decoder's one full forward. tokens.json: ids of many texts. sampling.npz: see oracle_sampling. meta.json: how.
+A checkpoint with a front end of its own (the built-in voice) has cases of its own, fewer codes a frame, and
+its decoder gets what its talker said, over and over: random codes are no sound.
 """
 
 from __future__ import annotations
@@ -20,12 +22,19 @@ from typing import Any
 
 import numpy as np
 
-from edgettsd_tools.oracle_cases import CASES, TEXTS, Case
+from edgettsd_tools.frontend import FOLDER
+from edgettsd_tools.official import snr_db
+from edgettsd_tools.oracle_cases import CASES, TEXTS, VOICE_CASES, Case
 
 PARTS = ("cases", "decoder", "tokens", "sampling")
+# Of a checkpoint with a front end of its own: it has no tokenizer, and the sampling code is the same.
+VOICE_PARTS = ("cases", "decoder")
 DECODER_FRAMES = 96
+# Cases that keep the predictor's logits of one frame.
+WITH_SUBS = ("streaming", "voice")
 # Frames whose PCM is kept: the start, and a stretch past the decoder's 72-frame window.
 DECODER_KEPT = (*range(12), *range(76, 96))
+VOICE_KEPT = (*range(6, 9), *range(78, 84))
 
 
 def checkpoint_digest(folder: Path) -> str:
@@ -82,7 +91,7 @@ def run_case(model: Any, case: Case, frames: int, every_step: bool) -> dict[str,
     ordered = np.sort(trace.logits, axis=1)
     count = len(trace.logits)
     steps = list(range(count)) if every_step else sorted({0, min(17, count - 1)})
-    subs = list(range(len(trace.sub_logits))) if every_step else ([3] if case.name == "streaming" else [])
+    subs = list(range(len(trace.sub_logits))) if every_step else ([3] if case.name in WITH_SUBS else [])
     out = {
         "ids": trace.ids,
         "instruct_ids": trace.instruct_ids,
@@ -103,22 +112,21 @@ def run_case(model: Any, case: Case, frames: int, every_step: bool) -> dict[str,
     return out
 
 
-def snr_db(reference: np.ndarray, other: np.ndarray) -> float:
-    """Signal-to-noise ratio in dB of `other` against `reference`."""
-    noise = float(np.sum((reference.astype(np.float64) - other) ** 2))
-    signal = float(np.sum(reference.astype(np.float64) ** 2))
-    return float("inf") if noise == 0.0 else 10.0 * float(np.log10(signal / noise))
+def random_codes(model: Any) -> np.ndarray:
+    """Codes int16 [DECODER_FRAMES, groups] that the decoder of any checkpoint takes."""
+    groups = model.model.config.talker_config.num_code_groups
+    size = model.model.speech_tokenizer.model.config.decoder_config.codebook_size
+    return np.random.default_rng(11).integers(0, size, (DECODER_FRAMES, groups)).astype(np.int16)
 
 
-def run_decoder(model: Any, every_step: bool) -> tuple[dict[str, np.ndarray], float]:
+def run_decoder(
+    model: Any, codes: np.ndarray, keep: Sequence[int], every_step: bool
+) -> tuple[dict[str, np.ndarray], float]:
     """The arrays of decoder.npz, and the SNR in dB of the official chunked decode of the same codes."""
     from edgettsd_tools import official
 
-    groups = model.model.config.talker_config.num_code_groups
-    size = model.model.speech_tokenizer.model.config.decoder_config.codebook_size
-    codes = np.random.default_rng(11).integers(0, size, (DECODER_FRAMES, groups)).astype(np.int16)
     whole, chunked = official.full_decode(model, codes)
-    kept = np.array(range(DECODER_FRAMES) if every_step else DECODER_KEPT, np.int16)
+    kept = np.array(range(DECODER_FRAMES) if every_step else keep, np.int16)
     pcm = whole.reshape(DECODER_FRAMES, -1)[kept].reshape(-1)
     return {"codes": codes, "kept": kept, "pcm": pcm}, snr_db(whole, chunked)
 
@@ -150,21 +158,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--every-step", action="store_true", help="keep logits and PCM of all steps (large)")
     parser.add_argument(
         "--parts",
-        default=",".join(PARTS),
-        help=f"what to write, of {','.join(PARTS)} (default all)",
+        help=f"what to write, of {','.join(PARTS)} (default all; {','.join(VOICE_PARTS)} of a checkpoint"
+        " with a front end of its own)",
     )
     args = parser.parse_args(argv)
-    parts = set(args.parts.split(","))
-    if not parts <= set(PARTS):
-        parser.error(f"--parts {args.parts}: allowed are {', '.join(PARTS)}")
+    voice = (args.checkpoint / FOLDER).is_dir()
+    allowed = VOICE_PARTS if voice else PARTS
+    wanted = args.parts or ",".join(allowed)
+    parts = set(wanted.split(","))
+    if not parts <= set(allowed):
+        parser.error(f"--parts {args.parts}: allowed are {', '.join(allowed)}")
+    if voice and "cases" not in parts:
+        parser.error(f"--parts {args.parts}: the decoder is given the codes of the cases, which are needed")
     config_file = args.checkpoint / "config.json"
     if not config_file.is_file():
         parser.error(f"{config_file} does not exist: give a checkpoint folder in the official layout")
     task = json.loads(config_file.read_text(encoding="utf-8"))["tts_model_type"]
-    cases = [c for c in CASES if c.task == task and (not args.case or c.name in args.case)]
-    unknown = set(args.case or ()) - {c.name for c in CASES if c.task == task}
+    known_cases = {c.name: c for c in (VOICE_CASES if voice else CASES) if c.task == task}
+    cases = [case for name, case in known_cases.items() if not args.case or name in args.case]
+    unknown = set(args.case or ()) - set(known_cases)
     if unknown:
-        known = ", ".join(c.name for c in CASES if c.task == task)
+        known = ", ".join(known_cases)
         parser.error(f"case {', '.join(sorted(unknown))} is unknown for {task}; known: {known}")
 
     from edgettsd_tools import official, oracle_sampling
@@ -174,22 +188,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"loading {args.checkpoint}", file=sys.stderr)
     model = official.load(args.checkpoint)
     meta: dict[str, Any] = {
-        "command": f"tools/oracle CHECKPOINT OUT --frames {args.frames} --parts {args.parts}",
+        "command": f"tools/oracle CHECKPOINT OUT --frames {args.frames} --parts {wanted}",
         "task": task,
         "checkpoint_sha256": checkpoint_digest(args.checkpoint),
         "versions": official.versions(),
         "frames": args.frames,
         "cases": {},
     }
+    said: list[np.ndarray] = []
     for number, case in enumerate(cases if "cases" in parts else [], 1):
         arrays = run_case(model, case, args.frames, args.every_step)
         _save(args.out / f"{case.name}.npz", arrays)
         meta["cases"][case.name] = case.settings()
+        said.append(arrays["codes"])
         print(f"[{number}/{len(cases)}] {case.name}: {len(arrays['codes'])} frames", file=sys.stderr)
     if "decoder" in parts:
-        decoder, chunked_snr = run_decoder(model, args.every_step)
+        codes = np.concatenate(said) if voice else random_codes(model)
+        codes = np.resize(codes, (DECODER_FRAMES, codes.shape[1]))
+        keep = VOICE_KEPT if voice else DECODER_KEPT
+        decoder, chunked_snr = run_decoder(model, codes, keep, args.every_step)
         _save(args.out / "decoder.npz", decoder)
         meta["official_chunked_decode_snr_db"] = round(chunked_snr, 1)
+        if voice:
+            meta["official_f32_snr_db"] = round(official.rounding_db(model, codes), 1)
     if "tokens" in parts:
         _write(args.out / "tokens.json", token_references(model), 0)
     if "sampling" in parts:

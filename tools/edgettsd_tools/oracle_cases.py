@@ -65,6 +65,23 @@ CASES: tuple[Case, ...] = (
     Case("base-full-no-voice", "base", _LONG, "full"),
 )
 
+# The built-in voice: its front end makes one token a frame, so there is no full layout, and it takes no
+# instructions.
+VOICE_CASES: tuple[Case, ...] = (
+    Case("voice", "custom_voice", _EN, voice="joe", language="english", repetition_penalty=1.0),
+    Case("voice-auto", "custom_voice", "It is 7:45.", voice="joe", repetition_penalty=1.0),
+    Case(
+        "voice-long",
+        "custom_voice",
+        "The second train leaves platform nine at a quarter past seven.",
+        voice="joe",
+        language="english",
+        repetition_penalty=1.0,
+    ),
+    Case("voice-penalty", "custom_voice", "Stop!", voice="joe", language="english"),
+    Case("voice-empty", "custom_voice", "", voice="joe", language="english", repetition_penalty=1.0),
+)
+
 # Ordinary text of many kinds; the ids of the official tokenizer are written to tokens.json.
 TEXTS: tuple[str, ...] = (
     "",

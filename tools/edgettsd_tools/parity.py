@@ -16,86 +16,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgettsd.models.qwen3_tts import LoopSampling, Prompt, PromptBuilder, Sampling
-from edgettsd.models.store import Bundle, open_bundle
+from edgettsd.models.qwen3_tts import LoopSampling, Prompt
+from edgettsd_tools.parity_parts import (
+    CLOSED_DB,
+    CLOSED_FLOOR,
+    HALF_LIMIT,
+    HIDDEN_LIMIT,
+    PROMPT_LIMIT,
+    TOP1_FLOOR,
+    Floats,
+    Parts,
+    Result,
+    decoder_limit,
+    half_step,
+    open_parts,
+    snr_db,
+)
 
-Floats = npt.NDArray[np.float32]
 Case = dict[str, Any]
-
-PROMPT_LIMIT = 1e-5
-# Positions of the talker: those of the daemon, since the way to attend depends on them.
-CONTEXT = 512
-DECODER_DB = {"f32": 100.0, "f16": 40.0, "int8": 15.0, "w8": 12.0}
-# Largest error of a hidden state, relative to the largest hidden value, under teacher forcing.
-HIDDEN_LIMIT = {"f32": 2e-3, "f16": 1e-2, "q8_0": 0.1, "q4_0": 0.6}
-# Least share of steps whose most likely code is the official one; random weights are the hardest case.
-TOP1_FLOOR = {"f32": 1.0, "f16": 0.98, "q8_0": 0.92, "q4_0": 0.47}
-MIN_FRAMES = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One comparison: what, on which case, the figure, the limit it is held to, and whether it holds."""
-
-    what: str
-    case: str
-    figure: str
-    limit: str
-    ok: bool
-
-
-class Parts:
-    """The kernels and tables of one bundle, opened as the engine opens them."""
-
-    def __init__(self, bundle: Bundle, threads: int = 1) -> None:
-        from cython_kernels.litert import LiteRtDecoder
-        from cython_kernels.llama import LlamaTalker
-        from cython_kernels.predictor import GgmlPredictor
-        from edgettsd.engine.bundle_parts import load_tokenizer
-
-        self.bundle, self.manifest = bundle, bundle.manifest
-        self.file = bundle.open_embeddings()
-        self.arrays: dict[str, npt.NDArray[Any]] = dict(self.file)
-        self.tables = [self.arrays[f"codec.{group}"] for group in range(self.manifest.code_groups)]
-        self.tokenizer = load_tokenizer(bundle)
-        self.sampling = Sampling.from_manifest(self.manifest.raw)
-        self.talker = LlamaTalker(bundle.files["talker.gguf"], max_context=CONTEXT, threads=threads)
-        self.predictor = GgmlPredictor(bundle.files["predictor.gguf"], threads=threads)
-        self.decoder = LiteRtDecoder(
-            bundle.files["decoder.tflite"],
-            groups=self.manifest.code_groups,
-            samples_per_frame=self.manifest.samples_per_frame,
-            chunks=self.manifest.decoder.chunks,
-            threads=threads,
-            entries=self.manifest.predictor.vocab,
-        )
-
-    @property
-    def exact(self) -> bool:
-        """Whether the codes must equal the official ones."""
-        manifest = self.manifest
-        return {manifest.talker.precision, manifest.predictor.precision, manifest.embeddings_dtype} == {"f32"}
-
-    def builder(self, speaker: npt.NDArray[Any] | None = None) -> PromptBuilder:
-        """Prompts of this bundle, with the voice "x-vector" where a reference embedding is given."""
-        manifest, arrays = dict(self.manifest.raw), self.arrays
-        if speaker is not None:
-            entry: dict[str, Any] = {"row": "speaker.x-vector", "dialect": None, "languages": []}
-            manifest["voices"] = {**manifest["voices"], "x-vector": entry}
-            arrays = {**arrays, "speaker.x-vector": speaker}
-        return PromptBuilder(manifest, arrays, self.tokenizer)
-
-    def frame_row(self, codes: Sequence[int], step: int, trailing: Floats, pad_row: Floats) -> Floats:
-        """The talker's input row [H] after frame `step` with its `codes` [groups]."""
-        rows = (table[code].astype(np.float32) for table, code in zip(self.tables, codes, strict=True))
-        text = trailing[step] if step < len(trailing) else pad_row
-        total: Floats = np.sum(np.stack(list(rows)), axis=0) + text
-        return total
-
-
-def open_parts(folder: Path, threads: int = 1) -> Parts:
-    """Check and open a bundle; raises ModelInvalidError."""
-    return Parts(open_bundle(folder), threads)
 
 
 def read_meta(oracle: Path) -> dict[str, Any]:
@@ -113,7 +51,7 @@ def cases(oracle: Path) -> Iterator[tuple[str, Case, Case]]:
 
 def build_prompt(parts: Parts, settings: Case, reference: Case) -> Prompt:
     """The product's prompt for a case."""
-    return parts.builder(reference.get("speaker")).build(
+    return parts.builder(reference.get("speaker"), reference.get("ids")).build(
         settings["text"],
         voice=settings["voice"],
         language=settings["language"],
@@ -137,13 +75,18 @@ def compare_prompt(parts: Parts, name: str, settings: Case, reference: Case) -> 
     """Ids and rows of one case's prompt."""
     prompt = build_prompt(parts, settings, reference)
     ids = [*reference["instruct_ids"].tolist(), *reference["ids"].tolist()]
-    yield Result("token ids", name, f"{len(ids)} ids", "equal", list(prompt.ids) == ids)
-    worst = 0.0
+    found = parts.tokenizer.speech(settings["text"]) if parts.timed else list(prompt.ids)
+    yield Result("token ids", name, f"{len(ids)} ids", "equal", found == ids)
+    half, worst = parts.manifest.embeddings_dtype == "f16", 0.0
     for field in ("prompt", "trailing", "pad_row"):
         ours, theirs = getattr(prompt, field), reference[field]
-        worst = max(worst, float(np.abs(ours - theirs).max()) if ours.shape == theirs.shape else np.inf)
-    limit = PROMPT_LIMIT if parts.manifest.embeddings_dtype == "f32" else 1e-2
-    yield Result("prompt rows", name, f"{worst:.1e}", f"<= {limit:.0e}", worst <= limit)
+        error = np.abs(ours - theirs) if ours.shape == theirs.shape else np.full(1, np.inf)
+        if half:
+            error = error / half_step(theirs, summed=field == "prompt")
+        worst = max(worst, float(error.max()))
+    limit = HALF_LIMIT if half else PROMPT_LIMIT
+    figure, unit = (f"{worst:.2f}", " f16 roundings") if half else (f"{worst:.1e}", "")
+    yield Result("prompt rows", name, figure + unit, f"<= {limit:g}", worst <= limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,28 +192,72 @@ def closed_loop(parts: Parts, prompt: Prompt, frames: int, penalty: float) -> np
     return codes
 
 
-def compare_closed(parts: Parts, name: str, settings: Case, reference: Case) -> Iterator[Result]:
-    """All codes of the closed loop, at f32; elsewhere the number of equal leading frames is only told."""
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A case's closed loop beside the official one: `equal` of `codes`, the longer one's, are the same.
+
+    `leading` frames are equal before the first other one, of `frames`; ours are `made` frames; `sound_db` is
+    the signal-to-noise ratio of the rows that each frame's codes add up to; `first` tells where they differ.
+    """
+
+    equal: int
+    codes: int
+    leading: int
+    frames: int
+    groups: int
+    made: int
+    sound_db: float
+    first: str
+
+
+def closed(parts: Parts, settings: Case, reference: Case) -> Closed:
+    """Run a case's closed loop."""
     codes = reference["codes"]
     ours = closed_loop(
         parts, build_prompt(parts, settings, reference), settings["frames"], settings["repetition_penalty"]
     )
     shared = min(len(ours), len(codes))
-    same = (ours[:shared] == codes[:shared]).all(axis=1)
-    leading = shared if same.all() else int(same.argmin())
-    equal = len(ours) == len(codes) and leading == len(codes)
-    figure = f"{leading}/{len(codes)} frames, {codes.shape[1]} codebooks"
-    if not equal and leading < shared:
-        book = int((ours[leading] != codes[leading]).argmax())
-        figure += f"; first difference frame {leading} codebook {book}"
-    yield Result("closed loop", name, figure, "all" if parts.exact else "told", equal or not parts.exact)
+    equal = ours[:shared] == codes[:shared]
+    same = equal.all(axis=1)
+    leading, first = shared if same.all() else int(same.argmin()), ""
+    if leading < shared:
+        book = int((~equal[leading]).argmax())
+        first = f"; first difference frame {leading} codebook {book}"
+    sounds = [
+        np.sum([table[frames[:shared, g]].astype(np.float32) for g, table in enumerate(parts.tables)], axis=0)
+        for frames in (codes, ours)
+    ]
+    length = max(len(ours), len(codes))
+    return Closed(
+        int(equal.sum()),
+        length * codes.shape[1],
+        leading,
+        len(codes),
+        codes.shape[1],
+        len(ours),
+        snr_db(*sounds),
+        first,
+    )
 
 
-def snr_db(reference: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
-    """Signal-to-noise ratio in dB of `other` against `reference`."""
-    noise = float(np.sum((reference.astype(np.float64) - other) ** 2))
-    signal = float(np.sum(reference.astype(np.float64) ** 2))
-    return float("inf") if noise == 0.0 else 10.0 * float(np.log10(signal / noise))
+def compare_closed(parts: Parts, name: str, found: Closed) -> Result:
+    """All codes of the closed loop, at f32; elsewhere the number of equal leading frames is only told.
+
+    A quantised voice that follows its text has CLOSED_DB of the same sound by codes that may be others.
+    """
+    if parts.timed and not parts.exact:
+        figure = f"{found.sound_db:.1f} dB, {found.equal / found.codes:.3f} of the codes equal"
+        return Result("closed loop", name, figure, f">= {CLOSED_DB:g} dB", found.sound_db >= CLOSED_DB)
+    equal = found.made == found.frames and found.leading == found.frames
+    figure = f"{found.leading}/{found.frames} frames, {found.groups} codebooks{found.first}"
+    return Result("closed loop", name, figure, "all" if parts.exact else "told", equal or not parts.exact)
+
+
+def compare_closed_codes(found: Sequence[Closed]) -> Result:
+    """Equal codes of a quantised voice that follows its text, over all cases together."""
+    share = sum(f.equal for f in found) / max(1, sum(f.codes for f in found))
+    figure = f"{share:.3f} of {sum(f.codes for f in found)} codes"
+    return Result("closed loop", "all cases", figure, f">= {CLOSED_FLOOR:g}", share >= CLOSED_FLOOR)
 
 
 def split(frames: int, sizes: Sequence[int]) -> list[int]:
@@ -317,7 +304,7 @@ def compare_decoder(parts: Parts, oracle: Path) -> Iterator[Result]:
     with np.load(file) as arrays:
         codes, kept, pcm = arrays["codes"], arrays["kept"], arrays["pcm"]
     samples, precision = parts.manifest.samples_per_frame, parts.manifest.decoder.precision
-    limit = DECODER_DB[precision]
+    limit = decoder_limit(precision, read_meta(oracle).get("official_f32_snr_db"))
     for name, chunks in schedules(len(codes), parts.decoder.sizes).items():
         ours = decode(parts, codes, chunks)
         exact_length = len(ours) == len(codes) * samples
@@ -330,13 +317,17 @@ def compare(parts: Parts, oracle: Path) -> Iterator[Result]:
     """Every comparison that the reference folder allows."""
     meta = read_meta(oracle)
     forced: list[Forced] = []
+    loops: list[Closed] = []
     yield from compare_tokens(parts, oracle)
     for name, settings, reference in cases(oracle):
         settings = settings | {"frames": meta["frames"]}
         yield from compare_prompt(parts, name, settings, reference)
         forced.append(teacher_forced(parts, reference))
         yield compare_hidden(parts, name, forced[-1])
-        yield from compare_closed(parts, name, settings, reference)
+        loops.append(closed(parts, settings, reference))
+        yield compare_closed(parts, name, loops[-1])
+    if forced and parts.timed and not parts.exact:
+        yield compare_closed_codes(loops)
     if forced:
         yield from compare_top1(parts, forced)
     yield from compare_decoder(parts, oracle)
