@@ -88,20 +88,24 @@ class BundleParts:
     def talker(self) -> TalkerHandle:
         """The talker, with room for the configured context."""
         talker = self._bundle.manifest.talker
-        return LlamaTalker(
+        kernel = LlamaTalker(
             self._bundle.files["talker.gguf"],
             max_context=min(talker.max_context, self._config.engine.context),
             threads=self._threads("threads_generator"),
             n_gpu_layers=self._config.engine.n_gpu_layers,
             weight_file=self._weight_file("talker"),
         )
+        log.debug("talker: %d MB of weights in files", kernel.file_bytes >> 20)
+        return kernel
 
     def predictor(self) -> PredictorHandle:
         """The code predictor; it shares the talker's thread."""
         threads = self._threads("threads_generator")
-        return GgmlPredictor(
+        kernel = GgmlPredictor(
             self._bundle.files["predictor.gguf"], threads=threads, weight_file=self._weight_file("predictor")
         )
+        log.debug("predictor: %d MB of weights in files", kernel.file_bytes >> 20)
+        return kernel
 
     def decoder(self) -> DecoderHandle:
         """The codec decoder, with its packed weights kept for the next start where a cache folder is."""

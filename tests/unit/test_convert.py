@@ -17,8 +17,8 @@ from typing import Any
 import model_files
 import numpy as np
 import pytest
+from edgettsd_tools import boards, kquants, parity_parts
 from edgettsd_tools import convert as tool
-from edgettsd_tools import kquants
 from edgettsd_tools.convert import Options, convert
 from edgettsd_tools.embeddings import project
 from edgettsd_tools.tokenizer_gguf import write_tokenizer
@@ -27,6 +27,7 @@ from gguf.quants import dequantize, quantize
 
 from edgettsd.errors import ModelInvalidError
 from edgettsd.models.gguf import read_gguf_header
+from edgettsd.models.manifest import DECODER_PRECISIONS, LM_PRECISIONS
 from edgettsd.models.safetensors import SafetensorsFile
 from edgettsd.models.store import open_bundle
 
@@ -197,6 +198,12 @@ def test_q4_k_by_ggml_is_what_gguf_reads() -> None:
     assert errors[Kind.Q4_K] < 0.9 * errors[Kind.Q4_0] < 0.12
     with pytest.raises(ValueError, match="rows of 128 values: Q4_K needs a multiple of 256"):
         kquants.quantize(values[:, :128], Kind.Q4_K)
+
+
+def test_every_precision_has_its_floors() -> None:
+    assert set(parity_parts.HIDDEN_LIMIT) == set(parity_parts.TOP1_FLOOR) == set(LM_PRECISIONS)
+    assert set(parity_parts.DECODER_DB) == set(DECODER_PRECISIONS)
+    assert set(boards.BYTES) == set(LM_PRECISIONS)
 
 
 def test_rows_too_short_for_q4_k_are_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import model_files
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -16,6 +17,8 @@ import tiny_gguf as tiny
 
 from cython_kernels.llama import LlamaTalker
 from cython_kernels.predictor import GgmlPredictor
+from edgettsd.config import Config
+from edgettsd.engine.bundle_parts import BundleParts
 from edgettsd.hw.cache import weight_file
 
 SHAPE = tiny.Shape(hidden=256, input_hidden=256, ffn=512)
@@ -118,3 +121,16 @@ def test_files_of_another_model_are_deleted(tmp_path: Path) -> None:
     assert weight_file(tmp_path, "talker", "a" * 64) == tmp_path / f"talker.{'a' * 24}.weights"
     assert not old.exists() and same.exists() and all(file.exists() for file in others)
     assert weight_file(None, "talker", "a" * 64) is None
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_configuration_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
+    monkeypatch.delenv("CACHE_DIRECTORY", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model = {"model": {"path": str(model_files.bundle())}, "engine": {"weight_files": kept}}
+    parts = BundleParts.load(Config().updated(model, "test"))
+    predictor = parts.predictor()
+    assert isinstance(predictor, GgmlPredictor)
+    written = list((tmp_path / "edgettsd").glob("predictor.*.weights.*"))
+    assert bool(written) == bool(predictor.file_bytes) == kept
+    parts.close()
