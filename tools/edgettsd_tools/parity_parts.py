@@ -23,7 +23,7 @@ PROMPT_LIMIT = 1e-5
 HALF_LIMIT = 1.01
 # Positions of the talker: those of the daemon, since the way to attend depends on them.
 CONTEXT = 512
-DECODER_DB = {"f32": 100.0, "f16": 40.0, "int8": 15.0, "w8": 12.0}
+DECODER_DB = {"f32": 100.0, "f16": 40.0, "int8": 15.0, "w8": 24.0}
 # How much farther than its own rounding errors an f32 decoder may be from the official one.
 ROUNDING_DB = 6.0
 # Largest error of a hidden state, relative to the largest hidden value, under teacher forcing.

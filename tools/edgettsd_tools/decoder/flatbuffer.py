@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,16 +68,24 @@ class Model:
         self._codes: list[Any] = []
         self._code_index: dict[tuple[int, int], int] = {}
         self._constants: dict[str, tuple[Constant, int]] = {}
+        self._contents: dict[tuple[str, bytes], int] = {}
         self._graphs: list[Graph] = []
 
     def constant(self, name: str, make: Callable[[], Constant]) -> tuple[Constant, int]:
-        """The constant called ``name`` and its buffer index; ``make`` is called the first time only."""
+        """The constant called ``name`` and its buffer index; ``make`` is called the first time only.
+
+        Constants of the same type and content share a buffer, such as units that only pass their input on.
+        """
         if name not in self._constants:
             value = make()
-            buffer = _Buffer()
-            buffer.data = np.ascontiguousarray(value.data)
-            self._buffers.append(buffer)
-            self._constants[name] = (value, len(self._buffers) - 1)
+            data = np.ascontiguousarray(value.data)
+            key = (str(data.dtype), hashlib.sha256(data.data).digest())
+            if key not in self._contents:
+                buffer = _Buffer()
+                buffer.data = data
+                self._buffers.append(buffer)
+                self._contents[key] = len(self._buffers) - 1
+            self._constants[name] = (value, self._contents[key])
         return self._constants[name]
 
     def opcode(self, builtin: int, version: int) -> int:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from .flatbuffer import Constant, Graph, Tensor
 from .weights import F32, Affine
 
+# A weight is sparse when fewer of its values are used; see too_uneven.
+SPARSE, UNEVEN = 0.01, 0.05
 PRECISIONS = ("f32", "f16", "int8", "w8")
 _VALID = schema.Padding.VALID
 _ACTIVATIONS: dict[str, int] = {
@@ -27,6 +29,21 @@ def quantize_rows(weight: F32) -> Constant:
     scales = np.where(peak > 0, peak / 127.0, 1.0).astype(np.float32)
     steps = np.rint(flat / scales[:, None]).clip(-127, 127).astype(np.int8)
     return Constant(steps.reshape(weight.shape), scales, 0)
+
+
+def too_uneven(weight: F32, rounded: Constant) -> bool:
+    """Whether a weight has few values, and 8 bits move half of them by more than 5 %.
+
+    That is so in matrices that were computed, not trained, and their small values count as much.
+    """
+    flat = weight.reshape(len(weight), -1)
+    used = flat != 0
+    if rounded.scales is None or not 0 < used.sum() < SPARSE * flat.size:
+        return False
+    moved = np.abs(rounded.data.reshape(flat.shape) * rounded.scales[:, None] - flat)[used] / np.abs(
+        flat[used]
+    )
+    return bool(np.median(moved) > UNEVEN)
 
 
 def half_precision(weight: F32, name: str) -> NDArray[np.float16]:
@@ -63,8 +80,14 @@ class Ops:
         if precision == "f32":
             return self.f32(name, make)
         if name not in self._wide:
+
+            def few_bits() -> Constant:
+                weight = make()
+                rounded = quantize_rows(weight)
+                return Constant(half_precision(weight, name)) if too_uneven(weight, rounded) else rounded
+
             if precision == "w8":
-                narrow = self.graph.constant(name, lambda: quantize_rows(make()))
+                narrow = self.graph.constant(name, few_bits)
             else:
                 narrow = self.graph.constant(name, lambda: Constant(half_precision(make(), name)))
             self._wide[name] = self.graph.op(
@@ -72,7 +95,7 @@ class Ops:
                 [narrow],
                 narrow.shape,
                 "DequantizeOptions",
-                version=2 if precision == "w8" else 3,
+                version=2 if narrow.dtype == "int8" else 3,
             )
         return self._wide[name]
 
