@@ -164,10 +164,11 @@ PACKAGE_OF = {
     "xml": "xml",
 }
 CORE_MODULES = set(
-    "__future__ abc argparse ast atexit bisect codecs collections contextlib copy dataclasses enum errno"
-    " fnmatch functools gc getopt glob grp heapq importlib inspect io itertools locale math operator os pathlib"
-    " platform posix pwd re select selectors shutil signal stat struct subprocess sys sysconfig textwrap"
-    " threading time traceback types typing unicodedata warnings weakref".split()
+    "__future__ abc argparse ast atexit bisect codecs collections contextlib copy dataclasses enum"
+    " errno fnmatch functools gc getopt glob grp heapq importlib inspect io itertools locale math"
+    " operator os pathlib platform posix pwd re select selectors shutil signal stat struct"
+    " subprocess sys sysconfig textwrap threading time traceback types typing unicodedata warnings"
+    " weakref".split()
 )
 
 
