@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import platform
 import random
 import threading
 import time
@@ -220,12 +221,20 @@ def test_bad_sizes_are_refused_with_their_values() -> None:
         pipe.push_item(pipe.next_generation(), ITEM_FRAME, codes=[1, 2, 3])
 
 
+def small_pages() -> int:
+    """Regions of this process that the kernel keeps from huge pages (an emulator may not pass that on)."""
+    with open("/proc/self/smaps", encoding="ascii", errors="replace") as file:
+        return sum("nh" in line.split() for line in file if line.startswith("VmFlags:"))
+
+
 def test_memory_for_which_small_pages_were_asked_keeps_them() -> None:
     size = 64 << 20
     with mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
-        before = use_huge_pages(size)
+        before, regions = use_huge_pages(size), small_pages()
         block.madvise(mmap.MADV_NOHUGEPAGE)
-        assert before - use_huge_pages(size) >= (size - (4 << 20) if before else 0)
+        told = small_pages() > regions
+        assert before - use_huge_pages(size) >= (size - (4 << 20) if before and told else 0)
+        assert told or platform.machine() != "x86_64"
 
 
 def test_huge_pages_keep_contents_and_leave_untouched_memory_alone() -> None:
