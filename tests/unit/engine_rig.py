@@ -149,7 +149,8 @@ def heard_as_told(
             # Run dry by script it still had the last samples, and perhaps some of the echo.
             scripted = xrun_at in gaps and body - DEVICE <= xrun_at - at <= len(whole)
             end = body if scripted else len(whole)
-        rest = heard[at : at + len(whole)]
+        # Up to its Finished only: the first sample of the next one may be the next of this one by chance.
+        rest = heard[at : min(at + len(whole), rig.heard_at_end[utterance])]
         same = rest == with_fades(whole, at, fades)[: len(rest)]
         length = len(rest) if same.all() else int(np.argmin(same))
         if reasons[utterance] is Reason.COMPLETED and length < end:
