@@ -237,6 +237,8 @@ async def _serve(
         return _fail(notifier, EXIT_FAILED, f"failed: {type(error).__name__}: {error}")
     finally:
         connection.close()
+        # A second signal, while the loop closes, must not be written to a pipe that is closed already.
+        signal.set_wakeup_fd(-1)
 
 
 async def _run(
