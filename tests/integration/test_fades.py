@@ -175,7 +175,11 @@ def test_what_the_device_has_fetched_is_left_alone(paced_rig: PacedRig) -> None:
         end = player.wait(generation, "dropped")[3]
     heard = np.frombuffer(rig.heard(), np.int16)
     np.testing.assert_array_equal(heard[: end - FADE], pcm[: end - FADE])
-    np.testing.assert_array_equal(heard[end - FADE : end], fall(pcm[end - FADE : end]))
+    faded = fall(pcm[end - FADE : end])
+    # The device goes on reading between the question where it is and the change: 0.1 ms at most.
+    np.testing.assert_array_equal(heard[end - FADE + 3 : end], faded[3:])
+    for place in range(3):
+        assert heard[end - FADE + place] in (faded[place], pcm[end - FADE + place])
     assert not heard[end:].any()
 
 

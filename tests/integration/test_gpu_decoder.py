@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import model_files
@@ -228,7 +229,8 @@ def test_unknown_accelerator_is_refused() -> None:
 def test_configuration_reaches_talker_and_decoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen: dict[str, Any] = {}
     monkeypatch.setattr(
-        "edgettsd.engine.bundle_parts.LlamaTalker", lambda *_, **named: seen.update(talker=named)
+        "edgettsd.engine.bundle_parts.LlamaTalker",
+        lambda *_, **named: seen.update(talker=named) or SimpleNamespace(file_bytes=0),
     )
     monkeypatch.setattr(
         "edgettsd.engine.bundle_parts.open_decoder",

@@ -91,7 +91,8 @@ def test_a_file_is_written_once(tmp_path: Path, make: Make) -> None:
 def test_a_file_with_other_content_is_written_anew(tmp_path: Path, make: Make) -> None:
     kept = tmp_path / "kept"
     make(tmp_path, weight_file=kept)
-    for damage in (lambda data: data[:-1], lambda data: b"", lambda data: bytes([data[0] ^ 1]) + data[1:]):
+    # A small block may lie in the heap and have no file; then the damaged one stays, unused.
+    for damage in (lambda data: data[:-1], lambda data: b"", lambda data: b"x" + data[1:]):
         for file in _files(tmp_path):
             # In place: nobody may depend on the file any more.
             file.write_bytes(damage(file.read_bytes()))
