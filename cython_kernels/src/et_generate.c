@@ -94,7 +94,7 @@ static void fail(et_result *r, int error)
 
 static int alive(const et_generator *g, uint32_t generation)
 {
-    if (atomic_load_explicit(&g->pipe->stop, memory_order_acquire))
+    if (et_pipe_stopping(g->pipe))
         return ET_E_STOPPED;
     return et_pipe_live(g->pipe, generation) ? ET_OK : ET_E_STALE;
 }

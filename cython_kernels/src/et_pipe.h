@@ -153,10 +153,16 @@ static inline bool et_pipe_live(const et_pipe *p, uint32_t generation)
     return atomic_load_explicit(&p->generation, memory_order_acquire) == generation;
 }
 void et_pipe_stop(et_pipe *p);
+static inline bool et_pipe_stopping(const et_pipe *p)
+{
+    return atomic_load_explicit(&p->stop, memory_order_acquire) != 0;
+}
 void et_pipe_set_paused(et_pipe *p, bool paused);
 void et_pipe_wake_all(et_pipe *p);
 
 int64_t et_now_ns(void);
+/* So long, in ms, a thread sleeps that waits for room: then it looks again, and shows that it lives. */
+enum { ET_WAIT_MS = 200 };
 /* Sleep on an eventfd for at most timeout_ms; resets it. Returns 1 when woken, 0 on timeout. */
 int et_wait(int fd, int timeout_ms);
 void et_wake(int fd);
@@ -215,6 +221,14 @@ static inline bool et_pipe_tracing(const et_pipe *p)
 {
     return atomic_load_explicit(&p->tracing, memory_order_relaxed) != 0;
 }
+/* Generator and decoder, each with its own ring: keep a record. */
+void et_pipe_keep_step(et_pipe *p, et_ring *ring, const et_step *step);
+
+/* --- turns (et_turn.c) -------------------------------------------------------------------------------- */
+
+/* Of et_pipe_create and et_pipe_destroy. */
+void et_turn_init(et_pipe *p);
+void et_turn_free(et_pipe *p);
 /* Generator: around each step. Waits while the decoder computes; nanoseconds waited. */
 int64_t et_turn_enter(et_pipe *p);
 void et_turn_leave(et_pipe *p);
@@ -228,7 +242,5 @@ void et_turn_looked(et_pipe *p);
 /* Decoder: around each chunk. Waits for the end of the generator's step. */
 void et_turn_take(et_pipe *p);
 void et_turn_give(et_pipe *p);
-/* Generator and decoder, each with its own ring: keep a record. */
-void et_pipe_keep_step(et_pipe *p, et_ring *ring, const et_step *step);
 
 #endif

@@ -5,7 +5,7 @@
 #include "et_pipe.h"
 
 static inline uint32_t et_pipe_generation(const et_pipe *p) { return atomic_load(&p->generation); }
-static inline int et_pipe_is_stopping(const et_pipe *p) { return atomic_load(&p->stop); }
+static inline int et_pipe_is_stopping(const et_pipe *p) { return et_pipe_stopping(p); }
 static inline int et_pipe_is_paused(const et_pipe *p) { return atomic_load(&p->paused); }
 static inline int64_t et_pipe_pending_frames(const et_pipe *p) { return atomic_load(&p->pending_frames); }
 static inline void et_pipe_set_start(et_pipe *p, int64_t samples)

@@ -119,7 +119,7 @@ void et_playout_loop(et_pipe *p, et_playout *o)
     o->generation = 0;
     int spins = 0;
     int64_t taken = -1;
-    while (!atomic_load_explicit(&p->stop, memory_order_acquire)) {
+    while (!et_pipe_stopping(p)) {
         int timeout_ms = -1;
         atomic_fetch_add_explicit(&p->playout_beat, 1, memory_order_relaxed);
         enum et_playout_next next = et_playout_step(p, o, &timeout_ms);

@@ -305,7 +305,7 @@ static enum et_playout_next sink_error(et_pipe *p, et_playout *o, int err)
 static bool interrupted(et_pipe *p, const et_playout *o)
 {
     return !et_pipe_live(p, o->generation) || atomic_load_explicit(&p->paused, memory_order_acquire) ||
-           atomic_load_explicit(&p->stop, memory_order_acquire);
+           et_pipe_stopping(p);
 }
 
 static enum et_playout_next play(et_pipe *p, et_playout *o, int *timeout_ms)
