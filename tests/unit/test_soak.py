@@ -10,10 +10,22 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from engine_rig import Rig, expected_pcm, heard_as_told
 from soak import rest, soak
+
+from cython_kernels.playout import faded
+from edgettsd.engine._api import Reason
+
+FRAMES, RATE, FADE_MS = 8, 24000, 20
+ECHO = RATE * FADE_MS // 1000
 
 
 def test_a_short_soak() -> None:
@@ -56,3 +68,39 @@ def test_a_soak_that_is_told_to_stop_prints_its_figures() -> None:
     assert figures["wrong"] == []
     assert figures["rounds"] == 2
     assert sum(figures["reasons"].values()) == figures["accepted"] > 0
+
+
+def account(samples: int, gaps: list[int]) -> str:
+    """What is wrong when so many samples are heard of a sentence with a loud end, and the device ran dry there."""
+    body = np.frombuffer(expected_pcm(FRAMES), "<i2")
+    assert abs(int(body[-1])) >= 64
+    heard = body.tobytes() + faded(body[-2 : -2 - ECHO : -1].tobytes(), ECHO)
+    sink = SimpleNamespace(
+        heard=lambda: heard[: 2 * samples], gaps=lambda: gaps, fades=lambda: [], rate=RATE
+    )
+    rig = SimpleNamespace(
+        sink=sink, finished=[(1, Reason.COMPLETED)], started=[1], heard_at_end={1: samples}
+    )
+    return heard_as_told(cast(Rig, rig), {1: (1.0, 1)}, FRAMES, 0, FADE_MS)
+
+
+BODY = FRAMES * 1920
+
+
+@pytest.mark.parametrize(
+    "samples, gaps, problem",
+    [
+        (BODY + ECHO, [], ""),
+        (BODY, [BODY], ""),
+        (BODY + 426, [BODY + 426], ""),  # it ran dry in the echo, which ends there
+        (BODY + 426, [], "is not whole"),
+        (BODY + 426, [BODY + 425], "after its end"),
+        (BODY + 426, [BODY + 427], "is not whole"),
+        (BODY - 1, [BODY - 1], "is not whole"),
+        (BODY - 1, [BODY], "is not whole"),
+    ],
+)
+def test_the_account_knows_where_a_loud_end_may_be_cut(samples: int, gaps: list[int], problem: str) -> None:
+    result = account(samples, gaps)
+    assert problem in result
+    assert bool(problem) == bool(result)
