@@ -427,8 +427,6 @@ void et_decode_loop(et_decode *d)
     et_item item;
     for (;;) {
         atomic_fetch_add_explicit(&d->pipe->decoder_beat, 1, memory_order_relaxed);
-        if (queued_frames(d) == 0)
-            et_turn_looked(d->pipe);
         int got = et_pipe_pop_item(d->pipe, &item, 500);
         if (got == ET_E_STOPPED)
             return;

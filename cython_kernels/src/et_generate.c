@@ -244,7 +244,6 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
         int64_t work = g->step_ns + r->predictor_ns - predicted + r->sample_ns - sampled;
         item.arg = g->step_ns ? (int32_t)(work / 1000 < INT32_MAX ? work / 1000 + 1 : INT32_MAX) : 0;
         t0 = et_now_ns();
-        et_turn_ask(g->pipe);
         if ((err = et_pipe_push_item(g->pipe, &item)))
             return err;
         et_turn_offer(g->pipe);

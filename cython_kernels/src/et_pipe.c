@@ -182,12 +182,15 @@ int et_pipe_pop_item(et_pipe *p, et_item *item, int timeout_ms)
         if (et_pipe_stopping(p))
             return ET_E_STOPPED;
         while (et_ring_read(&p->items, item, 1)) {
-            if (item->kind == ET_ITEM_FRAME)
+            if (item->kind == ET_ITEM_FRAME) {
                 atomic_fetch_sub_explicit(&p->pending_frames, 1, memory_order_acq_rel);
+                p->taken++;
+            }
             et_wake(p->generator_fd);
             if (et_pipe_live(p, item->generation))
                 return 1;
         }
+        et_turn_looked(p);
         if (!et_wait(p->decoder_fd, timeout_ms))
             return 0;
     }

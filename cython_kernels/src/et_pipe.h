@@ -114,7 +114,8 @@ typedef struct et_pipe {
     pthread_cond_t turn_cond;
     bool generating;              /* the generator computes */
     bool decoding;                /* the decoder computes, or waits to; it comes first */
-    bool looked;                  /* the decoder has looked at every frame, and needs more of them */
+    uint64_t taken;               /* frames that the decoder has taken from items; it alone counts */
+    uint64_t looked;              /* of these, those that it has put aside or begun to decode */
 
     et_ring items, blocks, pcm;
     et_ring decoder_events, playout_events;
@@ -232,12 +233,11 @@ void et_turn_free(et_pipe *p);
 /* Generator: around each step. Waits while the decoder computes; nanoseconds waited. */
 int64_t et_turn_enter(et_pipe *p);
 void et_turn_leave(et_pipe *p);
-/* Generator: before and after pushing a frame. Lets the decoder look at it before the next step begins: a chunk that it
- * completes would else wait for all of that step. Waits for some milliseconds at most, and not at all for a frame that
- * completes none. */
-void et_turn_ask(et_pipe *p);
+/* Generator: after pushing a frame. Lets the decoder look at it before the next step begins: a chunk that it completes
+ * would else wait for all of that step. Waits for some milliseconds at most, and not at all for a frame that completes
+ * none. */
 void et_turn_offer(et_pipe *p);
-/* Decoder: everything that came was looked at. */
+/* Decoder, of et_pipe_pop_item: all that was taken is put aside, or was of no use; more is needed. */
 void et_turn_looked(et_pipe *p);
 /* Decoder: around each chunk. Waits for the end of the generator's step. */
 void et_turn_take(et_pipe *p);

@@ -46,27 +46,19 @@ void et_turn_leave(et_pipe *p)
     pthread_mutex_unlock(&p->turn_mutex);
 }
 
-void et_turn_ask(et_pipe *p)
-{
-    if (!p->turns)
-        return;
-    pthread_mutex_lock(&p->turn_mutex);
-    p->looked = false;
-    pthread_mutex_unlock(&p->turn_mutex);
-}
-
 void et_turn_offer(et_pipe *p)
 {
     if (!p->turns || atomic_load_explicit(&p->pending_frames, memory_order_relaxed) <
                          atomic_load_explicit(&p->wanted, memory_order_relaxed))
         return;
+    const uint64_t pushed = atomic_load_explicit(&p->frames_generated, memory_order_relaxed);
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_nsec += OFFER_NS;
     end.tv_sec += end.tv_nsec / 1000000000;
     end.tv_nsec %= 1000000000;
     pthread_mutex_lock(&p->turn_mutex);
-    while (!p->decoding && !p->looked)
+    while (!p->decoding && p->looked < pushed)
         if (pthread_cond_timedwait(&p->turn_cond, &p->turn_mutex, &end))
             break;
     pthread_mutex_unlock(&p->turn_mutex);
@@ -77,7 +69,7 @@ void et_turn_looked(et_pipe *p)
     if (!p->turns)
         return;
     pthread_mutex_lock(&p->turn_mutex);
-    p->looked = true;
+    p->looked = p->taken;
     pthread_cond_broadcast(&p->turn_cond);
     pthread_mutex_unlock(&p->turn_mutex);
 }
@@ -88,6 +80,7 @@ void et_turn_take(et_pipe *p)
         return;
     pthread_mutex_lock(&p->turn_mutex);
     p->decoding = true;
+    p->looked = p->taken;
     pthread_cond_broadcast(&p->turn_cond);
     while (p->generating)
         pthread_cond_wait(&p->turn_cond, &p->turn_mutex);

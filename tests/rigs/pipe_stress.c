@@ -1,6 +1,6 @@
 /* Four threads on one pipe, as in the daemon: generator, decoder, playout and a loop that aborts, pauses and ends at
  * random. Every generation must end exactly once, in order. Built with a sanitizer by tests/unit/test_races.py.
- * Arguments: seed, milliseconds. Exit status 0: all was well. */
+ * Arguments: seed, milliseconds, 1 where generator and decoder take turns. Exit status 0: all was well. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +110,7 @@ static uint32_t dice(uint32_t *state)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3)
+    if (argc != 4)
         return 2;
     uint32_t seed = (uint32_t)atoi(argv[1]);
     int64_t until = et_now_ns() + (int64_t)atoi(argv[2]) * 1000000;
@@ -125,6 +125,8 @@ int main(int argc, char **argv)
     };
     p = et_pipe_create(&config, &err);
     playout = et_playout_new(2, 0);
+    if (p)
+        p->turns = atoi(argv[3]);
     et_sink *sink[2] = {et_sink_fake_new(&sinks[0], &err), et_sink_fake_new(&sinks[1], &err)};
     if (!p || !playout || !sink[0] || !sink[1])
         return 2;

@@ -32,8 +32,11 @@ def test_the_threads_of_the_daemon_under_a_sanitizer(sanitizer: str, tmp_path: P
     command += [str(SOURCES / f"{name}.c") for name in FILES] + ["-lm", "-lpthread"]
     subprocess.run(command, check=True)
     # With address randomisation some kernels leave ThreadSanitizer no room for its shadow memory.
-    run = ["setarch", "--addr-no-randomize", str(program), "7", str(MILLISECONDS)]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=MILLISECONDS / 1000 + 120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "WARNING" not in done.stderr, done.stderr
-    assert "generations" in done.stdout
+    for turns in "01":
+        run = ["setarch", "--addr-no-randomize", str(program), "7", str(MILLISECONDS), turns]
+        done = subprocess.run(
+            run, capture_output=True, text=True, timeout=MILLISECONDS / 1000 + 120, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "WARNING" not in done.stderr, done.stderr
+        assert "generations" in done.stdout
