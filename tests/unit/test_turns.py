@@ -1,4 +1,4 @@
-"""Turns of generator and decoder on shared CPUs: when the generator waits for a look at its frame, and when not."""
+"""Turns of generator and decoder on shared CPUs: when the generator waits for a look at its frame."""
 
 from __future__ import annotations
 
