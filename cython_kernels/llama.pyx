@@ -1,4 +1,4 @@
-"""The talker: a libllama model of architecture qwen3 over codec rows."""
+"""The talker: a model of architecture qwen3 over codec rows, by libllama or by products of our own."""
 
 from libc.string cimport memcpy
 
@@ -15,19 +15,19 @@ cdef extern from "et_types.h":
         ET_E_MEMORY
         ET_E_CONTEXT
 
-cdef extern from "et_talker_llama.h" nogil:
-    ctypedef struct et_llama_config:
+cdef extern from "et_talker.h" nogil:
+    ctypedef struct et_talker_config:
         const char *path
         int max_context
         int threads
         int threads_batch
         int n_gpu_layers
         bint use_mmap
+        bint own_products
         const char *weight_file
-    int et_llama_create(const et_llama_config *config, et_talker **out, char *err, size_t err_size)
-    void et_llama_free(et_talker *t)
-    int et_llama_n_past(const et_talker *t)
-    size_t et_llama_file_bytes(const et_talker *t)
+
+cdef extern from "et_talker_open.h" nogil:
+    int et_talker_open(const et_talker_config *config, et_talker **out, char *err, size_t err_size)
 
 MAX_CONTEXT = 131072
 MAX_THREADS = 64
@@ -44,12 +44,12 @@ cdef class LlamaTalker(TalkerHandle):
     cdef readonly int threads_batch
 
     def __cinit__(self, path, *, max_context=4096, threads=2, threads_batch=None, bint use_mmap=True, n_gpu_layers=0,
-                  weight_file=None):
+                  weight_file=None, bint own_products=True):
         self.talker = NULL
         cdef bytes name = os.fsencode(path)
         if not os.path.isfile(name):
             raise FileNotFoundError(f"talker file {os.fspath(path)!r} does not exist")
-        cdef et_llama_config config
+        cdef et_talker_config config
         config.path = name
         config.max_context = _bounded("max_context", max_context, 1, MAX_CONTEXT)
         config.threads = _bounded("threads", threads, 1, MAX_THREADS)
@@ -57,6 +57,7 @@ cdef class LlamaTalker(TalkerHandle):
                                         1, MAX_THREADS)
         config.n_gpu_layers = _bounded("n_gpu_layers", n_gpu_layers, 0, 1024)
         config.use_mmap = use_mmap
+        config.own_products = own_products
         cdef bytes kept = b"" if weight_file is None else os.fsencode(weight_file)
         config.weight_file = NULL
         if weight_file is not None:
@@ -67,7 +68,7 @@ cdef class LlamaTalker(TalkerHandle):
         cdef int rc
         err[0] = 0
         with nogil:
-            rc = et_llama_create(&config, &self.talker, err, sizeof(err))
+            rc = et_talker_open(&config, &self.talker, err, sizeof(err))
         if rc == ET_E_MEMORY:
             raise MemoryError(f"talker {os.fspath(path)}: {err.decode('utf-8', 'replace')}")
         if rc != ET_OK:
@@ -75,12 +76,16 @@ cdef class LlamaTalker(TalkerHandle):
 
     def __dealloc__(self):
         if self.talker != NULL:
-            et_llama_free(self.talker)
+            self.talker.free(self.talker)
             self.talker = NULL
 
     @property
+    def own_products(self):
+        return self.talker.own_products
+
+    @property
     def file_bytes(self):
-        return et_llama_file_bytes(self.talker)
+        return self.talker.file_bytes
 
     @property
     def hidden_size(self):
@@ -96,7 +101,7 @@ cdef class LlamaTalker(TalkerHandle):
 
     @property
     def n_past(self):
-        return et_llama_n_past(self.talker)
+        return self.talker.n_past
 
     def feed(self, rows):
         cdef object array = np.ascontiguousarray(rows, dtype=np.float32)
@@ -110,14 +115,14 @@ cdef class LlamaTalker(TalkerHandle):
             raise ValueError(f"rows: {n} more positions after {self.n_past} do not fit max_context "
                              f"{self.talker.max_context}")
         if rc != ET_OK:
-            raise RuntimeError(f"talker step failed (code {rc}): not finite, or libllama refused the rows")
+            raise RuntimeError(f"talker step failed (code {rc}): not finite, or refused by ggml")
 
     def reset(self):
         with nogil:
             self.talker.reset(self.talker)
 
     cdef _copy(self, const float *values, int n):
-        if et_llama_n_past(self.talker) == 0 or values == NULL:
+        if self.talker.n_past == 0 or values == NULL:
             raise RuntimeError("nothing was fed since the last reset")
         out = np.empty(n, np.float32)
         cdef float[::1] view = out

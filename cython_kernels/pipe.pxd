@@ -8,11 +8,15 @@ cdef extern from "et_talker.h" nogil:
         int hidden
         int vocab
         int max_context
+        int n_past
+        bint own_products
+        size_t file_bytes
         int (*reset)(et_talker *) noexcept nogil
         int (*rewind)(et_talker *, int) noexcept nogil
         int (*feed)(et_talker *, const float *, int) noexcept nogil
         const float *(*hidden_out)(et_talker *) noexcept nogil
         const float *(*logits)(et_talker *) noexcept nogil
+        void (*free)(et_talker *) noexcept nogil
 
 cdef extern from "et_predictor.h" nogil:
     ctypedef struct et_predictor:

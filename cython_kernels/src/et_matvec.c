@@ -54,6 +54,8 @@ void et_matvec_pack(const uint8_t *blocks, int rows, int columns, bool wide, uin
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include "et_exp512.h"
+
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")))
 
 bool et_matvec_usable(int64_t rows, int64_t columns)
@@ -147,6 +149,8 @@ VNNI static void group_product(const et_matvec *m, int group, const rounded *r, 
         group_sums(m, group, r, 1, true, sum);
     else if (n == 1)
         group_sums(m, group, r, 1, false, sum);
+    else if (n == 2)
+        group_sums(m, group, r, 2, m->wide, sum);
     else
         group_sums(m, group, r, ET_MATVEC_VECTORS, m->wide, sum);
 }
@@ -155,7 +159,7 @@ VNNI void et_matvec_run(const et_matvec *m, const float *x, size_t x_stride, con
                         float *y, size_t y_stride, int n, int ith, int nth)
 {
     _Alignas(64) rounded r[ET_MATVEC_VECTORS];
-    _Alignas(64) float gate[LANES], value[LANES];
+    const __m512 one = _mm512_set1_ps(1.0f);
     __m512 sum[ET_MATVEC_VECTORS], second[ET_MATVEC_VECTORS];
     const int groups = m->rows / LANES / (m->gated ? 2 : 1);
     for (int i = 0; i < n; i++)
@@ -167,10 +171,8 @@ VNNI void et_matvec_run(const et_matvec *m, const float *x, size_t x_stride, con
         for (int i = 0; i < n; i++) {
             float *out = y + (size_t)i * y_stride + g * LANES;
             if (m->gated) {
-                _mm512_store_ps(gate, sum[i]);
-                _mm512_store_ps(value, second[i]);
-                for (int k = 0; k < LANES; k++)
-                    out[k] = gate[k] / (1.0f + expf(-gate[k])) * value[k];
+                __m512 below = _mm512_add_ps(one, et_exp512(_mm512_sub_ps(_mm512_setzero_ps(), sum[i])));
+                _mm512_storeu_ps(out, _mm512_mul_ps(_mm512_div_ps(sum[i], below), second[i]));
                 continue;
             }
             if (add)

@@ -21,13 +21,6 @@ static struct ggml_tensor *norm(et_predictor_model *m, struct ggml_tensor *x, st
     return ggml_mul(m->nodes, ggml_rms_norm(m->nodes, x, m->shape.eps), weight);
 }
 
-static void run_product(struct ggml_tensor *dst, int ith, int nth, void *product)
-{
-    const struct ggml_tensor *x = dst->src[0], *add = dst->src[1];
-    et_matvec_run(product, x->data, x->nb[1] / sizeof(float), add ? add->data : NULL,
-                  add ? add->nb[1] / sizeof(float) : 0, dst->data, dst->nb[1] / sizeof(float), (int)x->ne[1], ith, nth);
-}
-
 /* weight * norm(x) + add; gated: of the two halves of rows silu(first) * second. norm_weight and add may be NULL. Where
  * the weights lie in a layout of our own it is one node. */
 static struct ggml_tensor *product(et_predictor_model *m, struct ggml_tensor *weight, struct ggml_tensor *x,
@@ -47,9 +40,7 @@ static struct ggml_tensor *product(et_predictor_model *m, struct ggml_tensor *we
         i++;
     if (i == m->n_products)
         m->products[m->n_products++] = p;
-    struct ggml_tensor *args[] = {x, add};
-    return ggml_custom_4d(ctx, GGML_TYPE_F32, weight->ne[1] / (gated ? 2 : 1), x->ne[1], 1, 1, args, add ? 2 : 1,
-                          run_product, GGML_N_TASKS_MAX, &m->products[i]);
+    return et_matvec_node(ctx, &m->products[i], x, add);
 }
 
 /* One layer over the columns of x. Of the last layer only the last position is of use: last_only. */
@@ -102,8 +93,7 @@ int et_predictor_build(et_predictor_model *m, int threads, char *err, size_t err
     snprintf(err, err_size, "out of memory for the graphs");
     m->nodes = ggml_init(params);
     m->attentions = calloc(steps * (size_t)s->layers, sizeof *m->attentions);
-    m->allocator = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    if (!m->nodes || !m->attentions || !m->allocator)
+    if (!m->nodes || !m->attentions || et_ggml_graphs_open(&m->graphs, m->cpu, threads))
         return ET_E_MEMORY;
 
     m->input = ggml_new_tensor_2d(m->nodes, GGML_TYPE_F32, s->input_hidden, 2);
@@ -116,31 +106,15 @@ int et_predictor_build(et_predictor_model *m, int threads, char *err, size_t err
     for (int group = 1; group < s->groups; group++)
         build_substep(m, group);
 
-    /* Sub-steps run one after the other, so they share one block of memory. Grow it for all of them first:
-     * a block that grows later would move under the graphs that already have their addresses. */
-    for (int group = 1; group < s->groups; group++)
-        if (!ggml_gallocr_reserve(m->allocator, m->substeps[group].graph))
-            return ET_E_MEMORY;
-    size_t size = ggml_gallocr_get_buffer_size(m->allocator, 0);
-    for (int group = 1; group < s->groups; group++)
-        if (!ggml_gallocr_alloc_graph(m->allocator, m->substeps[group].graph))
-            return ET_E_MEMORY;
-    if (ggml_gallocr_get_buffer_size(m->allocator, 0) != size) {
-        snprintf(err, err_size, "the graphs' memory moved while it was handed out");
-        return ET_E_BACKEND;
-    }
-
-    struct ggml_threadpool_params pool = ggml_threadpool_params_default(threads);
-    pool.poll = 0;  /* idle workers sleep: the talker computes between two frames */
-    m->pool = m->cpu->threadpool_new(&pool);
-    m->backend = ggml_backend_dev_init(m->cpu->device, NULL);
-    if (!m->pool || !m->backend)
-        return ET_E_MEMORY;
-    m->cpu->set_n_threads(m->backend, threads);
-    m->cpu->set_threadpool(m->backend, m->pool);
+    struct ggml_cgraph *graphs[ET_MAX_GROUPS];
+    for (int i = 0; i < (int)steps; i++)
+        graphs[i] = m->substeps[i + 1].graph;
+    int rc = et_ggml_graphs_place(&m->graphs, graphs, (int)steps);
+    if (rc)
+        return rc;
     for (int group = 1; group < s->groups; group++) {
         et_substep *step = &m->substeps[group];
-        step->plan = ggml_backend_graph_plan_create(m->backend, step->graph);
+        step->plan = ggml_backend_graph_plan_create(m->graphs.backend, step->graph);
         if (!step->plan)
             return ET_E_MEMORY;
     }
@@ -154,7 +128,7 @@ static int run(et_predictor_model *m, int group, const float **logits)
 {
     et_substep *step = &m->substeps[group];
     m->next_group = 0;
-    if (ggml_backend_graph_plan_compute(m->backend, step->plan) != GGML_STATUS_SUCCESS)
+    if (ggml_backend_graph_plan_compute(m->graphs.backend, step->plan) != GGML_STATUS_SUCCESS)
         return ET_E_BACKEND;
     if (!et_all_finite(step->logits->data, m->shape.vocab))
         return ET_E_BACKEND;
@@ -263,13 +237,8 @@ void et_ggml_predictor_free(et_predictor *base)
     et_predictor_model *m = base->self;
     for (int group = 1; group < ET_MAX_GROUPS; group++)
         if (m->substeps[group].plan)
-            ggml_backend_graph_plan_free(m->backend, m->substeps[group].plan);
-    if (m->backend)
-        ggml_backend_free(m->backend);
-    if (m->pool)
-        m->cpu->threadpool_free(m->pool);
-    if (m->allocator)
-        ggml_gallocr_free(m->allocator);
+            ggml_backend_graph_plan_free(m->graphs.backend, m->substeps[group].plan);
+    et_ggml_graphs_close(&m->graphs);
     for (int i = 0; i < m->n_buffers; i++) {
         if (m->moved[i])
             et_weight_file_unmap(ggml_backend_buffer_get_base(m->buffers[i]),

@@ -2,11 +2,9 @@
 #ifndef ET_PREDICTOR_PARTS_H
 #define ET_PREDICTOR_PARTS_H
 
-#include <ggml-alloc.h>
-#include <ggml-backend.h>
 #include <ggml.h>
 
-#include "et_ggml_cpu.h"
+#include "et_ggml_graphs.h"
 #include "et_gguf.h"
 #include "et_matvec.h"
 #include "et_predictor.h"
@@ -63,10 +61,8 @@ struct et_predictor_model {
     /* graphs */
     struct ggml_context *nodes;
     struct ggml_tensor *input;        /* [2][input_hidden] */
-    ggml_gallocr_t allocator;
     const et_ggml_cpu *cpu;
-    struct ggml_threadpool *pool;
-    ggml_backend_t backend;           /* of the CPU, with the pool */
+    et_ggml_graphs graphs;
     et_attention *attentions;         /* [groups - 1][layers] */
     et_matvec products[4 * ET_PREDICTOR_MAX_LAYERS + ET_MAX_GROUPS];   /* one for each matrix in `own` */
     int n_products;

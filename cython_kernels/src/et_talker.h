@@ -2,6 +2,9 @@
 #ifndef ET_TALKER_H
 #define ET_TALKER_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "et_types.h"
 
 typedef struct et_talker et_talker;
@@ -11,6 +14,9 @@ struct et_talker {
     int hidden;       /* floats of a row and of the hidden state */
     int vocab;        /* logits */
     int max_context;  /* positions that fit */
+    int n_past;       /* positions fed since the last reset */
+    bool own_products;  /* by et_matvec */
+    size_t file_bytes;  /* weights that lie in a file of their own, not in anonymous memory */
     int64_t warm_ns;  /* what a step of one row took when it was tried; 0: not known */
 
     /* Forget every position. */
@@ -25,6 +31,19 @@ struct et_talker {
      * valid until the next feed or reset. */
     const float *(*hidden_out)(et_talker *t);
     const float *(*logits)(et_talker *t);
+    /* Give everything back, the table too. NULL: it belongs to somebody else. */
+    void (*free)(et_talker *t);
 };
+
+typedef struct {
+    const char *path;
+    int max_context;    /* positions that fit */
+    int threads;        /* for one row */
+    int threads_batch;  /* for several rows */
+    int n_gpu_layers;
+    bool use_mmap;
+    bool own_products;  /* by et_matvec, where this CPU and the file allow it; else by libllama */
+    const char *weight_file;  /* where rearranged weights are kept (an ending is appended); NULL: in memory */
+} et_talker_config;
 
 #endif

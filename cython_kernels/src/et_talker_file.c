@@ -37,7 +37,6 @@ int et_talker_check_file(const char *path, et_talker_shape *s, char *err, size_t
     if (et_gguf_open(&g, path, err, err_size))
         return -1;
     et_gguf_tensor first, t;
-    float eps, theta;
     int rc = et_gguf_expect_str(&g, "general.architecture", "qwen3")
         || et_gguf_expect_str(&g, "tokenizer.ggml.model", "none")
         || et_gguf_int(&g, "qwen3.embedding_length", 1, 65536, &s->hidden)
@@ -47,8 +46,8 @@ int et_talker_check_file(const char *path, et_talker_shape *s, char *err, size_t
         || et_gguf_int(&g, "qwen3.attention.head_count_kv", 1, s->heads, &s->kv_heads)
         || et_gguf_int(&g, "qwen3.attention.key_length", 2, 1024, &s->head_dim)
         || et_gguf_int(&g, "qwen3.vocab_size", 2, 1 << 20, &s->vocab)
-        || et_gguf_float(&g, "qwen3.attention.layer_norm_rms_epsilon", 0.0f, 1.0f, &eps)
-        || et_gguf_float(&g, "qwen3.rope.freq_base", 1.0f, 1e12f, &theta)
+        || et_gguf_float(&g, "qwen3.attention.layer_norm_rms_epsilon", 0.0f, 1.0f, &s->eps)
+        || et_gguf_float(&g, "qwen3.rope.freq_base", 1.0f, 1e12f, &s->theta)
         || et_gguf_find(&g, "token_embd.weight", s->vocab, s->hidden, &t)
         || et_gguf_find(&g, "output.weight", s->vocab, s->hidden, &t)
         || et_gguf_find(&g, "output_norm.weight", 0, s->hidden, &t)

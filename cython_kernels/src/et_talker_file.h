@@ -7,6 +7,7 @@
 
 typedef struct {
     int hidden, layers, ffn, heads, kv_heads, head_dim, vocab;
+    float eps, theta;
     enum ggml_type type;    /* of the first matrix */
 } et_talker_shape;
 

@@ -35,7 +35,6 @@ typedef struct {
     llama_memory_t memory;
     const et_ggml_cpu *cpu;
     struct ggml_threadpool *pool;
-    int n_past;
     int batch_rows;
     bool looking;           /* for buffers */
     buffers weights, cache;
@@ -90,6 +89,7 @@ static int move_weights(et_llama *t, const char *path)
             return ET_E_ARG;
         t->moved[i] = et_weight_file_map(name, ggml_backend_buffer_get_base(t->weights.at[i]),
                                          ggml_backend_buffer_get_size(t->weights.at[i]), problem, sizeof problem);
+        t->base.file_bytes += t->moved[i];
     }
     return ET_OK;
 }
@@ -99,7 +99,7 @@ static int move_weights(et_llama *t, const char *path)
 static int decode(et_llama *t, const float *rows, int n)
 {
     for (int i = 0; i < n; i++)
-        t->pos[i] = t->n_past + i;
+        t->pos[i] = t->base.n_past + i;
     struct llama_batch batch = {
         .n_tokens = n,
         .embd = (float *)rows,  /* only read */
@@ -110,7 +110,7 @@ static int decode(et_llama *t, const float *rows, int n)
     };
     if (llama_decode(t->context, batch))
         return ET_E_BACKEND;
-    t->n_past += n;
+    t->base.n_past += n;
     t->hidden = llama_get_embeddings_ith(t->context, n - 1);
     t->logits = llama_get_logits_ith(t->context, n - 1);
     if (!t->hidden || !t->logits)
@@ -127,15 +127,15 @@ static int feed(et_talker *base, const float *rows, int n)
     et_llama *t = base->self;
     if (n < 1)
         return ET_E_ARG;
-    if (n > base->max_context - t->n_past)
+    if (n > base->max_context - t->base.n_past)
         return ET_E_CONTEXT;
-    int start = t->n_past;
+    int start = t->base.n_past;
     for (int done = 0; done < n;) {
         int part = n - done < t->batch_rows ? n - done : t->batch_rows;
         int rc = decode(t, rows + (size_t)done * base->hidden, part);
         if (rc) {
             llama_memory_seq_rm(t->memory, 0, start, -1);
-            t->n_past = start;
+            t->base.n_past = start;
             return rc;
         }
         done += part;
@@ -149,16 +149,16 @@ static int reset(et_talker *base)
     llama_memory_clear(t->memory, t->poisoned);
     empty_cache(t);
     t->poisoned = false;
-    t->n_past = 0;
+    t->base.n_past = 0;
     return ET_OK;
 }
 
 static int rewind_to(et_talker *base, int n)
 {
     et_llama *t = base->self;
-    if (t->poisoned || n < 0 || n > t->n_past || !llama_memory_seq_rm(t->memory, 0, n, -1))
+    if (t->poisoned || n < 0 || n > t->base.n_past || !llama_memory_seq_rm(t->memory, 0, n, -1))
         return ET_E_BACKEND;
-    t->n_past = n;
+    t->base.n_past = n;
     return ET_OK;
 }
 
@@ -176,7 +176,7 @@ static const float *logits(et_talker *base)
 
 static pthread_once_t backend_once = PTHREAD_ONCE_INIT;
 
-static int open_model(et_llama *t, const et_llama_config *config, const et_talker_shape *shape)
+static int open_model(et_llama *t, const et_talker_config *config, const et_talker_shape *shape)
 {
     pthread_once(&backend_once, llama_backend_init);
     et_log_begin();
@@ -243,7 +243,23 @@ static int warm_up(et_llama *t)
     return rc;
 }
 
-int et_llama_create(const et_llama_config *config, et_talker **out, char *err, size_t err_size)
+static void free_llama(et_talker *base)
+{
+    et_llama *t = base->self;
+    if (t->context)
+        llama_free(t->context);
+    for (int i = 0; i < t->weights.n; i++)
+        if (t->moved[i])
+            et_weight_file_unmap(ggml_backend_buffer_get_base(t->weights.at[i]),
+                                 ggml_backend_buffer_get_size(t->weights.at[i]));
+    if (t->model)
+        llama_model_free(t->model);
+    if (t->pool)
+        t->cpu->threadpool_free(t->pool);
+    free(t);
+}
+
+int et_llama_create(const et_talker_config *config, et_talker **out, char *err, size_t err_size)
 {
     et_talker_shape shape;
     *out = NULL;
@@ -274,6 +290,7 @@ int et_llama_create(const et_llama_config *config, et_talker **out, char *err, s
         .feed = feed,
         .hidden_out = hidden_out,
         .logits = logits,
+        .free = free_llama,
     };
 
     int rc = ET_E_BACKEND;
@@ -309,38 +326,6 @@ int et_llama_create(const et_llama_config *config, et_talker **out, char *err, s
     return ET_OK;
 
 failed:
-    et_llama_free(&t->base);
+    free_llama(&t->base);
     return rc;
-}
-
-void et_llama_free(et_talker *base)
-{
-    if (!base)
-        return;
-    et_llama *t = base->self;
-    if (t->context)
-        llama_free(t->context);
-    for (int i = 0; i < t->weights.n; i++)
-        if (t->moved[i])
-            et_weight_file_unmap(ggml_backend_buffer_get_base(t->weights.at[i]),
-                                 ggml_backend_buffer_get_size(t->weights.at[i]));
-    if (t->model)
-        llama_model_free(t->model);
-    if (t->pool)
-        t->cpu->threadpool_free(t->pool);
-    free(t);
-}
-
-int et_llama_n_past(const et_talker *base)
-{
-    return ((const et_llama *)base->self)->n_past;
-}
-
-size_t et_llama_file_bytes(const et_talker *base)
-{
-    const et_llama *t = base->self;
-    size_t total = 0;
-    for (int i = 0; i < t->weights.n; i++)
-        total += t->moved[i];
-    return total;
 }

@@ -317,3 +317,102 @@ def test_sequence_of_creations_leaves_no_descriptors(path: Path) -> None:
     for _ in range(5):
         LlamaTalker(path, max_context=32, threads=1)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+FAST = " avx512_vnni" in Path("/proc/cpuinfo").read_text()
+WIDE = tiny.Shape(hidden=128, layers=3, heads=6, kv_heads=2, head_dim=64, ffn=192, vocab=96)
+LONG = tiny.Shape(hidden=64, layers=1, heads=2, kv_heads=2, head_dim=160, ffn=128, vocab=64)
+
+
+def _pair(tmp_path: Path, precision: str, shape: tiny.Shape, threads: int) -> tuple[LlamaTalker, LlamaTalker]:
+    file = tiny.write_talker(tmp_path / "t.gguf", tiny.talker(shape, seed=3), precision)
+    own, other = (LlamaTalker(file, max_context=250, threads=threads, own_products=x) for x in (True, False))
+    assert (own.own_products, other.own_products) == (FAST, False)
+    return own, other
+
+
+def _rows(shape: tiny.Shape, n: int) -> np.ndarray:
+    return np.random.default_rng(5).standard_normal((n, shape.hidden)).astype(np.float32)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("shape, n", [(WIDE, 30), (LONG, 240)], ids=["three heads share keys", "long"])
+@pytest.mark.parametrize("precision", ["q4_0", "q8_0"])
+def test_own_products_are_as_good_as_those_of_libllama(
+    tmp_path: Path, precision: str, shape: tiny.Shape, n: int, threads: int
+) -> None:
+    """Both round activations to 8 bits, in the same blocks; libllama's attention also rounds its sums."""
+    own, other = _pair(tmp_path, precision, shape, threads)
+    rows = _rows(shape, n)
+    hidden, logits = tiny.talker_outputs(tiny.quantised(tiny.talker(shape, seed=3), precision), rows)
+    noise = {own: [0.0, 0.0], other: [0.0, 0.0]}
+    # Rows go by 4, 2 and 1, then one by one.
+    ends = [n - 19, n - 12, *range(n - 11, n + 1)]
+    for first, end in zip([0, *ends], ends, strict=False):
+        for talker, sums in noise.items():
+            talker.feed(rows[first:end])
+            sums[0] += np.square(talker.hidden() - hidden[end - 1]).sum()
+            sums[1] += np.square(talker.logits() - logits[end - 1]).sum()
+    for i, want in enumerate((hidden, logits)):
+        signal = np.square(want[np.array(ends) - 1]).sum()
+        assert 10 * np.log10(signal / noise[own][i]) > 30
+        assert noise[own][i] < 1.3 * noise[other][i]
+
+
+@pytest.mark.parametrize("precision", ["q4_0", "q8_0"])
+def test_own_products_give_the_same_bits_in_any_groups_and_threads(tmp_path: Path, precision: str) -> None:
+    rows, results = _rows(WIDE, 31), []
+    for threads, parts in ((1, [31]), (3, [31]), (2, [5, 6, 7, 13]), (1, [1] * 31)):
+        talker = _pair(tmp_path, precision, WIDE, threads)[0]
+        done = 0
+        for part in parts:
+            talker.feed(rows[done : done + part])
+            done += part
+        results.append(np.concatenate([talker.hidden(), talker.logits()]))
+    for result in results[1:]:
+        if FAST:
+            np.testing.assert_array_equal(result, results[0])
+        else:
+            assert np.square(result - results[0]).sum() < np.square(result).sum() / 300
+
+
+def test_own_products_tell_what_is_not_finite_and_go_on(tmp_path: Path) -> None:
+    talker = _pair(tmp_path, "q4_0", WIDE, 2)[0]
+    rows = _rows(WIDE, 12)
+    talker.feed(rows)
+    good = talker.logits()
+    for value in (np.nan, np.inf, -np.inf):
+        bad = rows.copy()
+        bad[3, 100] = value
+        talker.reset()
+        talker.feed(rows[:2])
+        with pytest.raises(RuntimeError, match="not finite"):
+            talker.feed(bad[2:])
+        assert talker.n_past == 2
+        talker.feed(rows[2:])
+        np.testing.assert_array_equal(talker.logits(), good)
+
+
+@pytest.mark.parametrize(
+    "precision, shape", [("f16", WIDE), ("q8_0", tiny.Shape(vocab=100)), ("q4_0", tiny.Shape(head_dim=16))]
+)
+def test_what_own_products_cannot_do_is_left_to_libllama(
+    tmp_path: Path, precision: str, shape: tiny.Shape
+) -> None:
+    file = tiny.write_talker(tmp_path / "t.gguf", tiny.talker(shape), precision)
+    talker = LlamaTalker(file, max_context=64, threads=1)
+    assert not talker.own_products
+    talker.feed(_rows(shape, 3))
+
+
+def test_own_products_take_memory_for_the_positions_in_use(tmp_path: Path) -> None:
+    file = tiny.write_talker(tmp_path / "t.gguf", tiny.talker(WIDE), "q4_0")
+    context, before = 60_000, _anonymous()
+    talker = LlamaTalker(file, max_context=context, threads=1)
+    cache = context * 2 * WIDE.layers * WIDE.kv_heads * WIDE.head_dim * 2
+    assert cache > 80 << 20
+    assert _anonymous() - before < cache / 4
+    talker.feed(_rows(WIDE, 600))
+    used = _anonymous()
+    talker.reset()
+    assert _anonymous() < used - 0.9 * 600 * cache / context

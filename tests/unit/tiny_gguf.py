@@ -105,6 +105,15 @@ def _quantise(value: F32, precision: str) -> tuple[npt.NDArray[np.generic], gguf
     return gguf.quants.quantize(value, kind), kind
 
 
+def quantised(model: Model, precision: str) -> Model:
+    """The model with the values that its file of this precision holds."""
+    tensors = {}
+    for name, value in model.tensors.items():
+        data, kind = _quantise(value, precision)
+        tensors[name] = value if kind is None else gguf.quants.dequantize(data, kind)
+    return Model(model.shape, tensors)
+
+
 def _write(
     path: Path, arch: str, keys: Mapping[str, str | int | float], model: Model, precision: str
 ) -> Path:
