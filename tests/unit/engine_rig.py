@@ -147,7 +147,9 @@ def heard_as_told(
             tail = faded(whole[-2 : -2 - echo : -1].tobytes(), echo)
             whole = np.concatenate([whole, np.frombuffer(tail, np.int16)])
             # Run dry in the middle of the echo, it ends there: after silence the rest would be a click.
-            whole = whole[: min((gap - at for gap in gaps if gap != xrun_at and gap - at > body), default=None)]
+            whole = whole[
+                : min((gap - at for gap in gaps if gap != xrun_at and gap - at > body), default=None)
+            ]
             # Run dry by script it still had the last samples, and perhaps some of the echo.
             scripted = xrun_at in gaps and body - DEVICE <= xrun_at - at <= len(whole)
             end = body if scripted else len(whole)

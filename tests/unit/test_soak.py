@@ -71,16 +71,12 @@ def test_a_soak_that_is_told_to_stop_prints_its_figures() -> None:
 
 
 def account(samples: int, gaps: list[int]) -> str:
-    """What is wrong when so many samples are heard of a sentence with a loud end, and the device ran dry there."""
+    """What is wrong with so many samples of a sentence with a loud end, the device running dry at `gaps`."""
     body = np.frombuffer(expected_pcm(FRAMES), "<i2")
     assert abs(int(body[-1])) >= 64
     heard = body.tobytes() + faded(body[-2 : -2 - ECHO : -1].tobytes(), ECHO)
-    sink = SimpleNamespace(
-        heard=lambda: heard[: 2 * samples], gaps=lambda: gaps, fades=lambda: [], rate=RATE
-    )
-    rig = SimpleNamespace(
-        sink=sink, finished=[(1, Reason.COMPLETED)], started=[1], heard_at_end={1: samples}
-    )
+    sink = SimpleNamespace(heard=lambda: heard[: 2 * samples], gaps=lambda: gaps, fades=list, rate=RATE)
+    rig = SimpleNamespace(sink=sink, finished=[(1, Reason.COMPLETED)], started=[1], heard_at_end={1: samples})
     return heard_as_told(cast(Rig, rig), {1: (1.0, 1)}, FRAMES, 0, FADE_MS)
 
 
