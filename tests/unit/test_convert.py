@@ -1,16 +1,10 @@
-"""Conversion: what a bundle holds, what is refused, and what is left behind when it is interrupted."""
+"""Conversion: what a bundle holds."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +12,10 @@ import model_files
 import numpy as np
 import pytest
 from edgettsd_tools import boards, kquants, parity_parts
-from edgettsd_tools import convert as tool
 from edgettsd_tools.convert import Options, convert
 from edgettsd_tools.embeddings import project
-from edgettsd_tools.tokenizer_gguf import write_tokenizer
 from gguf import GGMLQuantizationType as Kind
+from gguf import GGUFReader
 from gguf.quants import dequantize, quantize
 
 from edgettsd.errors import ModelInvalidError
@@ -31,43 +24,15 @@ from edgettsd.models.manifest import DECODER_PRECISIONS, LM_PRECISIONS
 from edgettsd.models.safetensors import SafetensorsFile
 from edgettsd.models.store import open_bundle
 
+pytestmark = pytest.mark.usefixtures("remembered_tokenizers")
 
-def _identity(file: Path) -> tuple[int, ...]:
-    status = os.stat(file)
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-_TOKENIZERS: dict[tuple[Any, ...], bytes] = {}
-
-
-@pytest.fixture(autouse=True)
-def _remembered_tokenizers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write the tokenizer of unchanged files once: it is most of a tiny conversion's time."""
-
-    def remember(path: Path, folder: Path, size: int, wanted: dict[str, int]) -> None:
-        files = ("vocab.json", "merges.txt", "tokenizer_config.json")
-        if not all((folder / file).exists() for file in files):
-            write_tokenizer(path, folder, size, wanted)
-            return
-        key = (*(_identity(folder / file) for file in files), size, *sorted(wanted.items()))
-        if key not in _TOKENIZERS:
-            write_tokenizer(path, folder, size, wanted)
-            _TOKENIZERS[key] = path.read_bytes()
-        path.write_bytes(_TOKENIZERS[key])
-
-    monkeypatch.setattr("edgettsd_tools.tokenizer_gguf.write_tokenizer", remember)
-
-
-TOOLS = Path(tool.__file__).parent.parent
 DOWN = "blk.0.ffn_down.weight"
 
 
 def _tensor(path: Path, name: str) -> np.ndarray[Any, Any]:
     """A GGUF tensor as float32."""
-    import gguf
-
-    found = next(tensor for tensor in gguf.GGUFReader(path).tensors if tensor.name == name)
-    return gguf.dequantize(found.data, found.tensor_type)
+    found = next(tensor for tensor in GGUFReader(path).tensors if tensor.name == name)
+    return dequantize(found.data, found.tensor_type)
 
 
 def test_a_bundle_is_complete_and_opens() -> None:
@@ -281,337 +246,9 @@ def test_voices_of_a_base_checkpoint(tmp_path: Path) -> None:
         convert(model_files.checkpoint(), tmp_path / "no", Options(voices=voices))
 
 
-@pytest.mark.parametrize(
-    "row, message",
-    [
-        (np.zeros(63, np.float32), r"has shape \[63\].*floats of shape \[64\]"),
-        (np.zeros((1, 64), np.float32), r"has shape \[1, 64\]"),
-        (np.zeros(64, np.int32), "type int32"),
-        (np.full(64, np.nan, np.float32), "NaN or infinity"),
-        (np.array([{}] * 64), "not a .npy file"),
-    ],
-)
-def test_wrong_voice_files_are_named(row: np.ndarray[Any, Any], message: str, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", row)
-    with pytest.raises(ModelInvalidError, match=message) as caught:
-        convert(
-            model_files.checkpoint(task="base"),
-            tmp_path / "out",
-            Options(voices={"x": tmp_path / "x.npy"}),
-        )
-    assert "--voice-embedding x=" in str(caught.value)
-
-
-MODEL, SPEECH = "model.safetensors", "speech_tokenizer/model.safetensors"
-NORM = "talker.model.layers.1.post_attention_layernorm.weight"
-ALPHA = "decoder.decoder.2.block.0.alpha"
-UNUSED = "decoder.quantizer.rvq_rest.input_proj.weight"
-
-
-def _put(name: str, index: int, value: float) -> Callable[[model_files.Tensors], None]:
-    return lambda tensors: np.put(tensors[name], index, value)
-
-
-@pytest.mark.parametrize(
-    "file, change, message",
-    [
-        (MODEL, lambda t: t.pop(NORM), rf"tensor {NORM} \[64\] is missing"),
-        (
-            MODEL, lambda t: t.update({NORM: np.ones(63)}),
-            rf"tensor {NORM} has shape \[63\], \[64\] is needed",
-        ),
-        (MODEL, lambda t: t.update(spare=np.ones((2, 3))), r"tensor spare \[2, 3\] does not belong there"),
-        (
-            MODEL,
-            lambda t: t.update({"speaker_encoder.fc.bias": np.ones(3)}),
-            "tensor speaker_encoder.fc.bias .* does not belong there",
-        ),
-        (MODEL, _put(NORM, 7, np.nan), rf"tensor {NORM} has nan at \[7\]"),
-        (
-            MODEL,
-            _put("talker.model.text_embedding.weight", 32 * 150000 + 3, np.inf),
-            r"tensor talker.model.text_embedding.weight has inf at \[150000, 3\]",
-        ),
-        (SPEECH, lambda t: t.pop(ALPHA), rf"tensor {ALPHA} \[32\] is missing"),
-        (SPEECH, lambda t: t.update({ALPHA: np.ones(31)}), rf"tensor {ALPHA} has shape \[31\]"),
-        (
-            SPEECH, lambda t: t.update({"decoder.spare": np.ones(3)}),
-            "tensor decoder.spare .* does not belong",
-        ),
-        (SPEECH, _put(ALPHA, 1, -np.inf), rf"tensor {ALPHA} has -inf at \[1\]"),
-        (SPEECH, _put(UNUSED, 0, np.nan), rf"tensor {UNUSED} has nan at \[0, 0, 0\]"),
-    ],
-)  # fmt: skip
-def test_wrong_tensors_are_named(
-    file: str, change: Callable[[model_files.Tensors], None], message: str, tmp_path: Path
-) -> None:
-    source = model_files.copy(model_files.checkpoint(), tmp_path / "in")
-    model_files.edit_safetensors(source / file, change)
-    with pytest.raises(ModelInvalidError, match=message) as caught:
-        convert(source, tmp_path / "out", Options())
-    assert str(source / file) in str(caught.value)
-    assert os.listdir(tmp_path) == ["in"]
-
-
-def test_a_wrong_dtype_is_named(tmp_path: Path) -> None:
-    source = model_files.copy(model_files.checkpoint(), tmp_path / "in")
-    data = (source / MODEL).read_bytes()
-    name = b'"talker.model.norm.weight":{"dtype":"F32"'
-    model_files.replace(source / MODEL, data.replace(name, name.replace(b"F32", b"I32"), 1))
-    with pytest.raises(ModelInvalidError, match=r"talker\.model\.norm\.weight has dtype I32, allowed"):
-        convert(source, tmp_path / "out", Options())
-
-
-def _talker(**changes: Any) -> Callable[[dict[str, Any]], None]:
-    return lambda value: value["talker_config"].update(changes)
-
-
-@pytest.mark.parametrize(
-    "file, change, message",
-    [
-        ("config.json", lambda v: v.update(model_type="bert"), "model_type is 'bert'; allowed are qwen3_tts"),
-        (
-            "config.json", lambda v: v.update(tts_model_type="sing"),
-            "tts_model_type is 'sing'; allowed are custom",
-        ),
-        (
-            "config.json", lambda v: v.update(tts_model_size="9b"),
-            "tts_model_size is '9b'; allowed are 0b6, 1b7",
-        ),
-        ("config.json", lambda v: v.update(tokenizer_type="qwen3_tts_tokenizer_25hz"), "tokenizer_type is"),
-        ("config.json", lambda v: v.pop("talker_config"), "talker_config is missing"),
-        ("config.json", lambda v: v.update(talker_config=3), "talker_config is 3; a table is needed"),
-        ("config.json", _talker(hidden_size="64"), "talker_config.hidden_size is '64'; a whole number"),
-        ("config.json", _talker(num_key_value_heads=3), "num_key_value_heads is 3; a divisor of 4"),
-        (
-            "config.json", _talker(num_code_groups=8),
-            "code_predictor_config.num_code_groups is 16; the talker has 8",
-        ),
-        ("config.json", _talker(hidden_act="gelu"), "talker_config.hidden_act is 'gelu'; allowed are silu"),
-        ("config.json", _talker(attention_bias=True), "attention_bias is True; only false"),
-        ("config.json", _talker(rope_scaling={"type": "yarn"}), "rope_scaling is .*only rope_type default"),
-        (
-            "config.json", _talker(codec_eos_token_id=3072),
-            "codec_tokens.eos is 3072; a whole number from 0 to 3071",
-        ),
-        (
-            "config.json", _talker(spk_is_dialect={"eric": "none"}),
-            "spk_is_dialect.eric is 'none'; allowed are false",
-        ),
-        ("config.json", lambda v: v.update(tts_eos_token_id=99999999), "tts_eos_token_id is 99999999"),
-        (
-            "config.json", lambda v: v.update(tts_eos_token_id=151680),
-            "tts_eos_token_id is 151680, which is no added",
-        ),
-        ("generation_config.json", lambda v: v.update(top_p=2), "sampling.talker.top_p is 2; a number"),
-        (
-            "speech_tokenizer/config.json", lambda v: v.update(decode_upsample_rate=1),
-            "makes 1920 samples a frame",
-        ),
-        (
-            "speech_tokenizer/config.json", lambda v: v["decoder_config"].update(num_quantizers=8),
-            "the talker has 16",
-        ),
-        ("tokenizer_config.json", lambda v: v.update(tokenizer_class="T5"), "tokenizer_class is 'T5'"),
-        ("vocab.json", lambda v: v.pop("Ġthe"), "vocab.json: ids are not 0 to 151641"),
-    ],
-)  # fmt: skip
-def test_wrong_configurations_are_named(
-    file: str, change: Callable[[dict[str, Any]], None], message: str, tmp_path: Path
-) -> None:
-    source = model_files.copy(model_files.checkpoint(), tmp_path / "in")
-    model_files.edit_json(source / file, change)
-    with pytest.raises(ModelInvalidError, match=message):
-        convert(source, tmp_path / "out", Options())
-    assert os.listdir(tmp_path) == ["in"]
-
-
-@pytest.mark.parametrize(
-    "file",
-    [
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-        "vocab.json",
-        "merges.txt",
-        "tokenizer_config.json",
-        "speech_tokenizer/config.json",
-        "speech_tokenizer/model.safetensors",
-    ],
-)
-def test_a_missing_file_is_named(file: str, tmp_path: Path) -> None:
-    source = model_files.copy(model_files.checkpoint(), tmp_path / "in")
-    (source / file).unlink()
-    with pytest.raises(ModelInvalidError, match=file.rsplit("/", 1)[-1]):
-        convert(source, tmp_path / "out", Options())
-    assert os.listdir(tmp_path) == ["in"]
-
-
-def _start(source: Path, out: Path, *options: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"PYTHONPATH": f"{TOOLS}:{TOOLS.parent}:{os.environ.get('PYTHONPATH', '')}"}
-    command = [sys.executable, "-m", "edgettsd_tools.convert", str(source), str(out), "--quiet", *options]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-
-
-def _wait_for_partial(folder: Path, file: str) -> Path:
-    """Wait until the conversion under way has begun to write `file`."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = list(folder.glob(f"out.partial-*/{file}"))
-        if found:
-            return found[0].parent
-        time.sleep(0.001)
-    raise AssertionError(f"{file} was not begun")
-
-
-@pytest.mark.parametrize(
-    "file", ["tokenizer.gguf", "talker.gguf", "embeddings.safetensors", "decoder.tflite"]
-)
-def test_a_killed_conversion_leaves_nothing_that_loads(file: str, tmp_path: Path) -> None:
-    process = _start(model_files.checkpoint(), tmp_path / "out")
-    partial = _wait_for_partial(tmp_path, file)
-    process.kill()
-    process.communicate()
-    assert not (tmp_path / "out").exists()
-    with pytest.raises(ModelInvalidError, match="is an unfinished conversion"):
-        open_bundle(partial)
-    # The next conversion clears it away.
-    convert(model_files.checkpoint(), tmp_path / "out", Options())
-    assert os.listdir(tmp_path) == ["out"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_an_interrupted_conversion_cleans_up(number: signal.Signals, tmp_path: Path) -> None:
-    for _ in range(10):
-        process = _start(model_files.checkpoint(), tmp_path / "out", "--force")
-        _wait_for_partial(tmp_path, "talker.gguf")
-        process.send_signal(number)
-        _, errors = process.communicate()
-        if process.returncode != 0:
-            break
-        # It was faster than the signal.
-        shutil.rmtree(tmp_path / "out")
-    assert process.returncode == 130
-    assert errors == "interrupted, nothing was written\n"
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_running_conversion_is_not_cleared_away(tmp_path: Path) -> None:
-    running = tmp_path / f"out.partial-{os.getppid()}"
-    running.mkdir()
-    convert(model_files.checkpoint(), tmp_path / "out", Options())
-    assert running.is_dir()
-
-
-def test_force_replaces_a_bundle_and_nothing_else(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    convert(model_files.checkpoint(), out, Options(name="one"))
-    with pytest.raises(FileExistsError, match="exists"):
-        convert(model_files.checkpoint(), out, Options(name="two"))
-    assert open_bundle(out).manifest.name == "one"
-    convert(model_files.checkpoint(), out, Options(name="two"), force=True)
-    assert open_bundle(out, "full").manifest.name == "two"
-    assert os.listdir(tmp_path) == ["out"]
-
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "letter.txt").write_text("dear")
-    (tmp_path / "link").symlink_to(out)
-    for name in ("home", "link"):
-        with pytest.raises(FileExistsError, match="is not a bundle, it will not be replaced"):
-            convert(model_files.checkpoint(), tmp_path / name, Options(), force=True)
-    assert (tmp_path / "home" / "letter.txt").read_text() == "dear"
-
-
-def test_a_replacement_killed_between_its_renames_is_undone(tmp_path: Path) -> None:
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    old = model_files.copy(model_files.bundle(), tmp_path / f"out.partial-old-{gone.pid}")
-    with pytest.raises(FileExistsError):
-        convert(model_files.checkpoint(), tmp_path / "out", Options())
-    assert not old.exists()
-    open_bundle(tmp_path / "out", "full")
-
-
 def test_digests_in_the_manifest_are_those_of_the_files() -> None:
     folder = model_files.bundle()
     files = json.loads((folder / "manifest.json").read_text())["files"]
     for name, entry in files.items():
         data = (folder / name).read_bytes()
         assert entry == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-
-
-@pytest.mark.parametrize(
-    "arguments, status, messages",
-    [
-        (["no-such-folder", "out"], 1, ["error: no-such-folder is not a folder", "hint: "]),
-        (["in", "in"], 2, ["in exists", "--force"]),
-        (["in", "out", "--talker", "q3"], 2, ["invalid choice: 'q3'"]),
-        (["in", "out", "--voice-embedding", "A=x.npy"], 2, ["'A=x.npy': NAME=FILE.npy is needed"]),
-        (["in", "out", "--voice-embedding", "a"], 2, ["NAME=FILE.npy is needed"]),
-        (["in", "out"] + ["--voice-embedding", "a=x.npy"] * 2, 2, ["the same NAME twice"]),
-    ],
-)
-def test_the_command_says_what_is_wrong(
-    arguments: list[str],
-    status: int,
-    messages: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "in").symlink_to(model_files.checkpoint())
-    with pytest.raises(SystemExit) as caught:
-        tool.main(arguments)
-    assert caught.value.code == status
-    errors = capsys.readouterr().err
-    for message in messages:
-        assert message in errors
-    assert os.listdir(tmp_path) == ["in"]
-
-
-def test_a_full_disk_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device", "talker.gguf")
-
-    monkeypatch.setattr("edgettsd_tools.gguf_lm.write_talker", fail)
-    with pytest.raises(SystemExit) as caught:
-        tool.main([str(model_files.checkpoint()), str(tmp_path / "out"), "--quiet"])
-    assert caught.value.code == 1
-    assert "error: talker.gguf: No space left on device\nhint: free some space" in capsys.readouterr().err
-    assert os.listdir(tmp_path) == []
-
-
-def test_the_launcher_converts_with_a_progress_bar(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [TOOLS / "convert", model_files.checkpoint(), "out", "--talker", "f16"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "100%" in done.stderr and done.stderr.endswith("out is ready\n")
-    assert open_bundle(tmp_path / "out").manifest.talker.precision == "f16"
-
-
-def test_memory_stays_at_one_tensor(tmp_path: Path) -> None:
-    """The peak of a conversion grows with its largest tensor, not with the checkpoint."""
-    code = (
-        "import resource, sys; from pathlib import Path; from edgettsd_tools.convert import Options, convert;"
-        "import edgettsd_tools.gguf_lm, edgettsd_tools.decoder;"
-        "start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        "convert(Path(sys.argv[1]), Path(sys.argv[2]), Options());"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start)"
-    )
-    environment = os.environ | {"PYTHONPATH": f"{TOOLS}:{TOOLS.parent}:{os.environ.get('PYTHONPATH', '')}"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, model_files.checkpoint(), tmp_path / "out"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    # 45 MB of tensors; the tokenizer's tables alone take about 90 MB of Python objects.
-    assert int(done.stdout) < 250_000
