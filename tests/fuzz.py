@@ -237,12 +237,19 @@ def at_random(target: Target, inputs: list[bytes], runs: int, seconds: float, se
     return done
 
 
+def _count(text: str) -> int:
+    """A number of runs or seconds; 0: without this bound."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 0 on is needed")
+    return int(text)
+
+
 def main() -> None:
     """Run one target from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("target", choices=TARGETS)
-    parser.add_argument("--runs", type=int, default=0)
-    parser.add_argument("--seconds", type=int, default=0)
+    parser.add_argument("--runs", type=_count, default=0)
+    parser.add_argument("--seconds", type=_count, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--corpus", type=Path, help="folder that keeps what reached something new")
     parser.add_argument("--random", action="store_true", help="without coverage, also where atheris is there")
