@@ -20,13 +20,24 @@ def with_model(config: Config) -> Config:
     if config.model.path:
         return config
     # A link that leads nowhere is a mistake to be told, not a reason to speak with another voice.
-    found = BUILT_IN if has_built_in() and not os.path.lexists(USUAL) else USUAL
+    found = BUILT_IN if has_built_in() and not _may_be(USUAL) else USUAL
     return dataclasses.replace(config, model=dataclasses.replace(config.model, path=str(found)))
 
 
 def has_built_in() -> bool:
     """Whether this package has a voice inside."""
-    return (BUILT_IN / "manifest.json").is_file()
+    return _may_be(BUILT_IN / "manifest.json")
+
+
+def _may_be(path: Path) -> bool:
+    """Whether something is there. Also where that cannot be seen: then opening it tells the reason."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def built_in_name() -> str:

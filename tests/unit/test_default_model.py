@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import model_files
@@ -16,7 +20,9 @@ from edgettsd import __version__, daemon
 from edgettsd.config import Config
 from edgettsd.ctl import _version
 from edgettsd.ctl._doctor import FAIL, OK, check_model
+from edgettsd.errors import ModelInvalidError
 from edgettsd.models import default
+from edgettsd.models.store import open_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,6 +66,57 @@ def test_the_usual_folder_wins(usual: Path, built_in: Path) -> None:
     fill(usual)
     assert chosen() == str(usual)
     assert default.origin(default.with_model(Config())) == str(usual)
+
+
+@contextlib.contextmanager
+def closed(folder: Path) -> Iterator[None]:
+    """Nobody may look into the folder; root, who may always, is somebody else meanwhile."""
+    user = os.geteuid()
+    folder.chmod(0)
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o755)
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that every user can reach, unlike tmp_path."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_usual_folder_that_cannot_be_looked_at_is_told(
+    public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = public / "models"
+    models.mkdir()
+    monkeypatch.setattr(default, "USUAL", models / "default")
+    monkeypatch.setattr(default, "BUILT_IN", fill(public / "voice"))
+    with closed(models):
+        assert chosen() == str(models / "default"), "not passed over either"
+        with pytest.raises(
+            ModelInvalidError, match=f"cannot read {models}/default/manifest.json: Permission denied"
+        ):
+            open_bundle(chosen())
+    assert chosen() == str(public / "voice")
+
+
+def test_a_voice_inside_that_cannot_be_looked_at_is_told(
+    public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voice = fill(public / "voice")
+    monkeypatch.setattr(default, "USUAL", public / "usual")
+    monkeypatch.setattr(default, "BUILT_IN", voice)
+    with closed(voice):
+        assert chosen() == str(voice)
+        with pytest.raises(ModelInvalidError, match=f"cannot read {voice}/manifest.json: Permission denied"):
+            open_bundle(chosen())
+        assert default.built_in_name() == ""
 
 
 def test_a_configured_folder_wins_also_when_it_is_missing(usual: Path, built_in: Path) -> None:
