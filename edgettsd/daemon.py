@@ -232,6 +232,8 @@ async def _serve(
         return _fail(notifier, EXIT_BUS, "the bus does not answer")
     except SpeechError as error:
         return _fail(notifier, EXIT_MODEL, f"{error.name}: {error}", messages.MODEL_REFUSED)
+    except ConfigError as error:
+        return _fail(notifier, EXIT_CONFIG, str(error))
     except Exception as error:
         log.exception("unexpected failure")
         return _fail(notifier, EXIT_FAILED, f"failed: {type(error).__name__}: {error}")
@@ -250,7 +252,7 @@ async def _run(
     machine: tuple[Profile, Plan],
     calibration: Sequence[str] | None,
 ) -> int:
-    """Start the engine, serve it, stop it again. Raises BusError, SpeechError."""
+    """Start the engine, serve it, stop it again. Raises BusError, SpeechError, ConfigError."""
     stopped = asyncio.create_task(stop.wait())
     lost = asyncio.create_task(connection.lost())
     background: list[asyncio.Task[None]] = []

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from cython_kernels.pipe import SinkHandle
 from cython_kernels.playout import AlsaSink, FakeSink, FdSink
+from edgettsd.config import ConfigError
 
 
 class Sink(Protocol):
@@ -55,8 +56,8 @@ def open_sink(config: AudioSettings, sample_rate: int) -> SinkHandle:
     """The sink that the configuration asks for, for mono s16 at `sample_rate` Hz.
 
     A sound device is not opened before the first utterance. A file is: it is replaced by a WAV file that all
-    utterances go into, with a header that is right after each of them. Raises OSError when the file cannot be
-    written and ValueError when a value is out of range.
+    utterances go into, with a header that is right after each of them. Raises ConfigError when the file
+    cannot be written and ValueError when a value is out of range.
     """
     if config.sink == "alsa":
         return AlsaSink(
@@ -67,7 +68,10 @@ def open_sink(config: AudioSettings, sample_rate: int) -> SinkHandle:
             fade_ms=config.fade_ms,
         )
     if config.sink == "file":
-        fd = os.open(config.device, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            fd = os.open(config.device, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise ConfigError(f"[audio] device: {error}") from error
         return FdSink(fd, "wav", sample_rate, close_fd=True, keep=True)
     if config.sink == "fake":
         return FakeSink(

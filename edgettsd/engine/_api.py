@@ -136,7 +136,8 @@ class Engine(Protocol):
     async def start(self) -> None:
         """Load the model's weights, and first what `load` reads if that was not called; start the threads.
 
-        Raises ModelInvalidError; what waits has then ended with reason error.
+        Raises ModelInvalidError, or ConfigError for a sound output that cannot be had; what waits has then
+        ended with reason error.
         """
         ...
 

@@ -24,11 +24,11 @@ from edgettsd.engine._api import Reason, Request, State, Voice
 from edgettsd.engine.base import QueueingEngine
 from edgettsd.engine.job import Job
 from edgettsd.engine.light import LIGHT_BYTES, single_threads, weight_bytes
-from edgettsd.engine.loader import in_loader
+from edgettsd.engine.loader import REFUSALS, describe, in_loader
 from edgettsd.engine.parts import Parts
 from edgettsd.engine.pipeline import Pipeline, Work
 from edgettsd.engine.queue import Entry
-from edgettsd.errors import ModelInvalidError, NotReadyError, SpeechError
+from edgettsd.errors import ModelInvalidError, NotReadyError
 from edgettsd.hw import Plan, adapt, calibrate, load_profile
 from edgettsd.hw.cache import cache_folder
 from edgettsd.hw.placement import Cpus
@@ -103,13 +103,16 @@ class Engine(QueueingEngine[Job]):
         self.on_changed()
 
     async def start(self) -> None:
-        """Load the weights and start the threads; raises ModelInvalidError, after ending what waits."""
+        """Load the weights and start the threads.
+
+        Raises ModelInvalidError or ConfigError, after ending what waits.
+        """
         try:
             if self._parts is None:
                 await self.load()
             await self._in_loader(self._start_pipeline)
-        except SpeechError as error:
-            self._failure = str(error)
+        except Exception as error:
+            self._failure = describe(error)
             for entry in self._queue.clear():
                 self._end(entry, Reason.ERROR, self._failure)
             # They are scheduled, and the caller of this ends the bus.
@@ -127,11 +130,11 @@ class Engine(QueueingEngine[Job]):
         return self._phase is State.STOPPING
 
     async def _in_loader(self, work: Callable[[], None]) -> None:
-        """Run `work` in a thread of its own; raises SpeechError."""
+        """Run `work` in a thread of its own; raises ModelInvalidError for what keeps a model from loading."""
         try:
             await in_loader(work)
-        except (OSError, ValueError, RuntimeError, MemoryError) as error:
-            raise ModelInvalidError(f"model {self._config.model.path}: {error}") from error
+        except REFUSALS as error:
+            raise ModelInvalidError(f"model {self._config.model.path}: {describe(error)}") from error
 
     def _open_parts(self) -> None:
         plan = self._plan = self._plan or adapt(load_profile(), self._config)
@@ -379,8 +382,8 @@ class Engine(QueueingEngine[Job]):
         entry = self._active_of(work.generation)
         if entry is None:
             return
-        log.error("utterance %d: %s", entry.id, error)
-        self._end(entry, Reason.ERROR, str(error))
+        log.error("utterance %d: %s", entry.id, describe(error))
+        self._end(entry, Reason.ERROR, describe(error))
 
     def _finished(self, entry: Entry[Job], reason: Reason) -> None:
         """The active utterance is over and silent."""

@@ -7,21 +7,33 @@ import contextlib
 import threading
 from collections.abc import Callable
 
+from edgettsd.config import ConfigError
+from edgettsd.errors import SpeechError
+
 LOADER = "tts-load"
+REFUSALS = (OSError, ValueError, RuntimeError, MemoryError)
+"""What libraries raise that cannot load a model; anything else is a mistake in the program."""
+
+
+def describe(error: BaseException) -> str:
+    """What to tell people of an error: its own text where that was written for them, else its kind too."""
+    text = str(error)
+    if isinstance(error, MemoryError):
+        return text or "out of memory"
+    if text and isinstance(error, (SpeechError, ConfigError, *REFUSALS)):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 async def in_loader(work: Callable[[], None]) -> None:
     """Run `work` in a thread named LOADER; raises what it raises. A cancelled caller leaves it running."""
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
+    # The error is its result: a future refuses some of them as its exception, and would never be done.
+    done: asyncio.Future[BaseException | None] = loop.create_future()
 
     def settle(error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
+        if not done.done():
+            done.set_result(error)
 
     def run() -> None:
         failure: BaseException | None = None
@@ -34,7 +46,8 @@ async def in_loader(work: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(settle, failure)
 
     threading.Thread(target=run, name=LOADER, daemon=True).start()
-    await done
+    if (error := await done) is not None:
+        raise error
 
 
 def still_loading() -> bool:

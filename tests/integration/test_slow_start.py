@@ -65,6 +65,16 @@ def test_a_model_that_cannot_be_loaded_ends_the_daemon_and_what_waits(bus, folde
     assert "READY=1" not in system.notified
 
 
+def test_a_sound_file_that_cannot_be_written_is_told_as_such(bus, folder):
+    config = '[audio]\nsink = "file"\ndevice = "/nonexistent/x.wav"\n'
+    system = System(bus, folder, engine="scripted", config=config, wait=False)
+    until(lambda: system.process.poll() is not None, "the daemon to end")
+    assert system.stop() == 2
+    assert "[audio] device: [Errno 2] No such file or directory: '/nonexistent/x.wav'" in system.log
+    assert any(line.startswith("STATUS=[audio] device") for line in system.notified)
+    assert "Traceback" not in system.log and "model" not in system.log.splitlines()[-1]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_does_not_wait_for_the_model(bus, folder, number):
     system = slow(bus, folder, 60)

@@ -13,6 +13,7 @@ from audio_rigs import Player, Rig
 
 from cython_kernels.playout import AlsaSink, FakeSink, list_devices
 from edgettsd.audio import open_sink
+from edgettsd.config import ConfigError
 
 pytest_plugins = ("audio_rigs",)
 
@@ -65,7 +66,7 @@ def test_a_file_holds_every_utterance(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"missing/out\.wav"):
+    with pytest.raises(ConfigError, match=r"^\[audio\] device: .*No such file.*missing/out\.wav"):
         open_sink(Settings("file", str(tmp_path / "missing" / "out.wav")), 24_000)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from engine_rig import Rig, expected_pcm, with_config
 
 from cython_kernels.pipe import DecoderHandle, TalkerHandle
 from cython_kernels.playout import FakeSink
-from edgettsd.config import Config
+from edgettsd.config import Config, ConfigError
 from edgettsd.engine._api import Reason, State
 from edgettsd.engine.engine import Engine
 from edgettsd.engine.parts import FakeParts
@@ -159,6 +160,54 @@ def test_a_model_that_cannot_be_loaded_ends_what_waits_with_the_reason() -> None
     assert os.read(reader, 1) == b""
     os.close(reader)
     assert parts.closed == 1
+
+
+@pytest.mark.parametrize(
+    "error, raised, told",
+    [
+        (MemoryError(), ModelInvalidError, "model /models/x: out of memory"),
+        (
+            OSError(5, "Input/output error"),
+            ModelInvalidError,
+            r"model /models/x: \[Errno 5\] Input/output error",
+        ),
+        (StopIteration(), ModelInvalidError, "StopIteration"),
+        (KeyError("rope"), KeyError, "KeyError: 'rope'"),
+        (AssertionError(), AssertionError, "AssertionError"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_whatever_a_loader_raises_ends_the_start_with_a_reason(
+    error: Exception, raised: type[Exception], told: str
+) -> None:
+    async def main() -> None:
+        parts = SlowParts()
+        parts.error = error
+        rig = Rig(parts, FakeSink(), Config().updated({"model": {"path": "/models/x"}}, "test"))
+        await rig.engine.load()
+        number = rig.say()
+        parts.go.set()
+        async with asyncio.timeout(10):
+            with pytest.raises(raised):
+                await rig.engine.start()
+        assert dict(rig.finished) == {number: Reason.ERROR}
+        assert re.fullmatch(f".*{told}", rig.stats[number]["detail"])
+        with pytest.raises(NotReadyError, match=told):
+            rig.say()
+        await rig.engine.stop()
+
+    asyncio.run(main())
+
+
+def test_a_file_that_cannot_be_written_is_not_put_down_to_the_model() -> None:
+    async def main() -> None:
+        config = Config().updated({"audio": {"sink": "file", "device": "/nonexistent/x.wav"}}, "test")
+        engine = Engine(config, load=lambda _: FakeParts())
+        with pytest.raises(ConfigError, match=r"^\[audio\] device: .*No such file.*'/nonexistent/x.wav'"):
+            await engine.start()
+        await engine.stop()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("threads", [0, 64], ids=["apart", "one by one"])
