@@ -48,25 +48,41 @@ AVX512 static void narrow(const float *x, int n, uint16_t *dst)
         _mm256_storeu_si256((__m256i *)(dst + j), _mm512_cvtps_ph(_mm512_loadu_ps(x + j), _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Of one head over the keys of `positions` positions, softmax included. */
-AVX512 static void weigh(const float *q, const uint16_t *keys, int positions, int dim, float *scores)
+/* Scores of n heads over keys in blocks of 16 positions [dim][16]: a line is a value of each, so nothing is summed
+ * across lanes. */
+AVX512 static inline __attribute__((always_inline)) void
+score(const float (*q)[MAX_DIM], const uint16_t *keys, int positions, int dim, int n, float *const *scores)
 {
-    const __m512 scale = _mm512_set1_ps(1.0f / sqrtf((float)dim));
-    float top = -INFINITY;
-    for (int p = 0; p < positions; p++, keys += dim) {
-        __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
-        for (int j = 0; j < dim; j += 2 * LANES) {
-            even = _mm512_fmadd_ps(_mm512_loadu_ps(q + j), halves(keys + j), even);
-            odd = _mm512_fmadd_ps(_mm512_loadu_ps(q + j + LANES), halves(keys + j + LANES), odd);
+    for (int p = 0; p < positions; p += LANES, keys += (size_t)dim * LANES) {
+        __m512 sum[2][2];
+        for (int i = 0; i < n; i++)
+            sum[i][0] = sum[i][1] = _mm512_setzero_ps();
+        for (int j = 0; j < dim; j += 2) {
+            const __m512 even = halves(keys + j * LANES), odd = halves(keys + (j + 1) * LANES);
+            for (int i = 0; i < n; i++) {
+                sum[i][0] = _mm512_fmadd_ps(_mm512_set1_ps(q[i][j]), even, sum[i][0]);
+                sum[i][1] = _mm512_fmadd_ps(_mm512_set1_ps(q[i][j + 1]), odd, sum[i][1]);
+            }
         }
-        scores[p] = _mm512_reduce_add_ps(_mm512_add_ps(even, odd));
-        top = scores[p] > top ? scores[p] : top;
+        for (int i = 0; i < n; i++)
+            _mm512_storeu_ps(scores[i] + p, _mm512_add_ps(sum[i][0], sum[i][1]));
     }
-    for (int p = positions; p % LANES; p++)
-        scores[p] = -INFINITY;
-    __m512 total = _mm512_setzero_ps(), most = _mm512_set1_ps(top);
+}
+
+/* Scores to weights that sum up to 1. */
+AVX512 static void soften(float *scores, int positions, int dim)
+{
+    const __m512 scale = _mm512_set1_ps(1.0f / sqrtf((float)dim)), least = _mm512_set1_ps(-INFINITY);
+    const __mmask16 used = (__mmask16)((2u << (positions - 1) % LANES) - 1);
+    float *last = scores + (positions - 1) / LANES * LANES;
+    /* Positions after the last one weigh nothing, whatever lies there. */
+    _mm512_storeu_ps(last, _mm512_mask_loadu_ps(least, used, last));
+    __m512 top = least, total = _mm512_setzero_ps();
+    for (int p = 0; p < positions; p += LANES)
+        top = _mm512_max_ps(top, _mm512_loadu_ps(scores + p));
+    top = _mm512_set1_ps(_mm512_reduce_max_ps(top));
     for (int p = 0; p < positions; p += LANES) {
-        __m512 w = et_exp512(_mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(scores + p), most), scale));
+        __m512 w = et_exp512(_mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(scores + p), top), scale));
         total = _mm512_add_ps(total, w);
         _mm512_storeu_ps(scores + p, w);
     }
@@ -75,50 +91,80 @@ AVX512 static void weigh(const float *q, const uint16_t *keys, int positions, in
         _mm512_storeu_ps(scores + p, _mm512_mul_ps(_mm512_loadu_ps(scores + p), share));
 }
 
-/* The weighted sum of values, `lines` times 16 of their dimensions: as many as stay in registers. */
+/* Weighted sums of `lines` times 16 dimensions of the values, for n heads: as many as stay in registers. */
 AVX512 static inline __attribute__((always_inline)) void
-mix(const float *scores, const uint16_t *values, int positions, int dim, int lines, float *dst)
+mix(float *const *scores, const uint16_t *values, int positions, int dim, int n, int lines, float *dst)
 {
-    __m512 sum[8];
-    for (int j = 0; j < lines; j++)
-        sum[j] = _mm512_setzero_ps();
-    for (int p = 0; p < positions; p++, values += dim) {
-        __m512 w = _mm512_set1_ps(scores[p]);
+    __m512 sum[2][8];
+    for (int i = 0; i < n; i++)
         for (int j = 0; j < lines; j++)
-            sum[j] = _mm512_fmadd_ps(w, halves(values + j * LANES), sum[j]);
+            sum[i][j] = _mm512_setzero_ps();
+    for (int p = 0; p < positions; p++, values += dim) {
+        for (int j = 0; j < lines; j++) {
+            const __m512 value = halves(values + j * LANES);
+            for (int i = 0; i < n; i++)
+                sum[i][j] = _mm512_fmadd_ps(_mm512_set1_ps(scores[i][p]), value, sum[i][j]);
+        }
     }
-    for (int j = 0; j < lines; j++)
-        _mm512_storeu_ps(dst + j * LANES, sum[j]);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < lines; j++)
+            _mm512_storeu_ps(dst + i * dim + j * LANES, sum[i][j]);
 }
 
-AVX512 static void mix_head(const float *scores, const uint16_t *values, int positions, int dim, float *dst)
+/* n query heads that share keys and values; dst is [n][dim]. */
+AVX512 static inline __attribute__((always_inline)) void
+attend(const float (*q)[MAX_DIM], const uint16_t *keys, const uint16_t *values, int positions, int dim, int n,
+       float *const *scores, float *dst)
 {
+    score(q, keys, positions, dim, n, scores);
+    for (int i = 0; i < n; i++)
+        soften(scores[i], positions, dim);
     int at = 0;
     for (; at + 8 * LANES <= dim; at += 8 * LANES)
-        mix(scores, values + at, positions, dim, 8, dst + at);
+        mix(scores, values + at, positions, dim, n, 8, dst + at);
     for (; at < dim; at += 2 * LANES)
-        mix(scores, values + at, positions, dim, 2, dst + at);
+        mix(scores, values + at, positions, dim, n, 2, dst + at);
+}
+
+AVX512 static void attend_one(const float (*q)[MAX_DIM], const uint16_t *keys, const uint16_t *values, int positions,
+                              int dim, float *const *scores, float *dst)
+{
+    attend(q, keys, values, positions, dim, 1, scores, dst);
+}
+
+AVX512 static void attend_two(const float (*q)[MAX_DIM], const uint16_t *keys, const uint16_t *values, int positions,
+                              int dim, float *const *scores, float *dst)
+{
+    attend(q, keys, values, positions, dim, 2, scores, dst);
 }
 
 AVX512 void et_talker_attend(const et_talker_attention *a, const float *qkv, int row_stride, int first, int n,
                              float *out, int ith, int nth)
 {
     const int dim = a->head_dim, group = a->heads / a->kv_heads;
-    float *scores = a->scores + (size_t)ith * (size_t)((a->context + LANES - 1) / LANES * LANES);
-    float head[MAX_DIM];
+    const size_t head = (size_t)a->context * (size_t)dim;
+    float *scores[2] = {a->scores + (size_t)(2 * ith) * (size_t)a->context,
+                        a->scores + (size_t)(2 * ith + 1) * (size_t)a->context};
+    float q[2][MAX_DIM];
+    uint16_t narrowed[MAX_DIM];
     /* A kv head and its queries belong to one thread, so nothing is shared. */
     for (int h = ith; h < a->kv_heads; h += nth) {
-        uint16_t *keys = a->keys + (size_t)h * a->context * dim, *values = a->values + (size_t)h * a->context * dim;
+        uint16_t *keys = a->keys + (size_t)h * head, *values = a->values + (size_t)h * head;
         for (int i = 0; i < n; i++) {
-            const float *q = qkv + (size_t)i * row_stride, *k = q + (size_t)(a->heads + h) * dim;
-            const size_t at = (size_t)(first + i) * dim;
-            norm_rotate(a, k, a->k_norm, i, head);
-            narrow(head, dim, keys + at);
-            narrow(k + (size_t)a->kv_heads * dim, dim, values + at);
-            for (int j = h * group; j < (h + 1) * group; j++) {
-                norm_rotate(a, q + (size_t)j * dim, a->q_norm, i, head);
-                weigh(head, keys, first + i + 1, dim, scores);
-                mix_head(scores, values, first + i + 1, dim, out + ((size_t)i * a->heads + j) * dim);
+            const float *in = qkv + (size_t)i * row_stride, *k = in + (size_t)(a->heads + h) * dim;
+            const int position = first + i;
+            uint16_t *block = keys + (size_t)(position / LANES) * (size_t)dim * LANES + position % LANES;
+            norm_rotate(a, k, a->k_norm, i, q[0]);
+            narrow(q[0], dim, narrowed);
+            for (int j = 0; j < dim; j++)
+                block[j * LANES] = narrowed[j];
+            narrow(k + (size_t)a->kv_heads * dim, dim, values + (size_t)position * (size_t)dim);
+            for (int j = h * group; j < (h + 1) * group; j += 2) {
+                const bool two = j + 1 < (h + 1) * group;
+                for (int m = 0; m <= two; m++)
+                    norm_rotate(a, in + (size_t)(j + m) * dim, a->q_norm, i, q[m]);
+                (two ? attend_two : attend_one)(q, keys, values, position + 1, dim, scores,
+                                                out + ((size_t)i * a->heads + j) * dim);
             }
         }
     }

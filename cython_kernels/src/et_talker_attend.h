@@ -6,12 +6,14 @@
 #include <stdint.h>
 
 typedef struct {
-    int heads, kv_heads, head_dim, context;
+    int heads, kv_heads, head_dim;
+    int context;                        /* positions, a multiple of 16 */
     float eps;
     const float *q_norm, *k_norm;       /* [head_dim] */
-    uint16_t *keys, *values;            /* [kv_heads][context][head_dim] */
+    uint16_t *keys;                     /* [kv_heads][context / 16][head_dim][16] */
+    uint16_t *values;                   /* [kv_heads][context][head_dim] */
     const float *cosine, *sine;         /* of each row's position [rows][head_dim / 2] */
-    float *scores;                      /* [threads][context], context rounded up to 16 */
+    float *scores;                      /* [threads][2][context] */
 } et_talker_attention;
 
 /* Whether this CPU has the instructions and the heads have a size for them. */

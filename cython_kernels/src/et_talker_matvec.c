@@ -16,7 +16,7 @@
 #include "et_weight_file.h"
 
 enum {
-    LANES = 16,             /* scores are padded to so many */
+    LANES = 16,             /* positions come in such blocks */
     HUGE_PAGE = 2 << 20,
     PARTS = 4,              /* matrices of a layer: queries with keys and values, output, gate with up, down */
     NODES = PARTS + 1,      /* of a layer, with the attention */
@@ -43,7 +43,7 @@ typedef struct {
     float *cosine, *sine;   /* [most rows][head_dim / 2] */
     float *rows;            /* [most rows][hidden] */
     float *hidden;          /* [hidden] */
-    float *scores;          /* [threads][context] */
+    float *scores;          /* [threads][2][context] */
     const float *output_norm, *logits;
     uint16_t *cache;        /* keys, then values, of each layer */
     size_t cache_bytes;
@@ -178,11 +178,11 @@ static int take_memory(et_gguf *g, matvec_talker *t, int threads)
     const et_talker_shape *s = &t->shape;
     const size_t half = (size_t)s->head_dim / 2, most = (size_t)rows_of[0], hidden = (size_t)s->hidden;
     const size_t context = ((size_t)t->base.max_context + LANES - 1) / LANES * LANES;
-    const size_t layer = (size_t)s->kv_heads * (size_t)t->base.max_context * (size_t)s->head_dim;
+    const size_t layer = (size_t)s->kv_heads * context * (size_t)s->head_dim;
     const size_t norms = (size_t)s->layers * 2 * (hidden + (size_t)s->head_dim) + hidden;
     t->cache_bytes = 2 * layer * (size_t)s->layers * sizeof *t->cache;
     t->cache = calloc(1, t->cache_bytes);
-    t->floats = calloc(half * (1 + 2 * most) + hidden * (most + 1) + (size_t)threads * context + norms, sizeof(float));
+    t->floats = calloc(half * (1 + 2 * most) + hidden * (most + 1) + 2 * (size_t)threads * context + norms, sizeof(float));
     t->packed = aligned_alloc(HUGE_PAGE, (t->packed_bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
     if (!t->cache || !t->floats || !t->packed) {
         et_gguf_fail(g, "out of memory: %zu bytes of weights, %zu of keys and values", t->packed_bytes, t->cache_bytes);
@@ -194,12 +194,12 @@ static int take_memory(et_gguf *g, matvec_talker *t, int threads)
     t->sine = at, at += half * most;
     t->rows = at, at += hidden * most;
     t->hidden = at, at += hidden;
-    t->scores = at, at += (size_t)threads * context;
+    t->scores = at, at += 2 * (size_t)threads * context;
     for (size_t j = 0; j < half; j++)
         t->frequency[j] = 1.0f / powf(s->theta, (float)(2 * j) / (float)s->head_dim);
     for (int i = 0; i < s->layers; i++) {
         t->attentions[i] = (attention_node){.talker = &t->base, .attention = {
-            .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = s->head_dim, .context = t->base.max_context,
+            .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = s->head_dim, .context = (int)context,
             .eps = s->eps, .keys = t->cache + 2 * layer * (size_t)i, .values = t->cache + 2 * layer * (size_t)i + layer,
             .cosine = t->cosine, .sine = t->sine, .scores = t->scores}};
     }

@@ -321,12 +321,12 @@ def test_sequence_of_creations_leaves_no_descriptors(path: Path) -> None:
 
 FAST = " avx512_vnni" in Path("/proc/cpuinfo").read_text()
 WIDE = tiny.Shape(hidden=128, layers=3, heads=6, kv_heads=2, head_dim=64, ffn=192, vocab=96)
-LONG = tiny.Shape(hidden=64, layers=1, heads=2, kv_heads=2, head_dim=160, ffn=128, vocab=64)
+LONG = tiny.Shape(hidden=64, layers=1, heads=4, kv_heads=2, head_dim=160, ffn=128, vocab=64)
 
 
 def _pair(tmp_path: Path, precision: str, shape: tiny.Shape, threads: int) -> tuple[LlamaTalker, LlamaTalker]:
     file = tiny.write_talker(tmp_path / "t.gguf", tiny.talker(shape, seed=3), precision)
-    own, other = (LlamaTalker(file, max_context=250, threads=threads, own_products=x) for x in (True, False))
+    own, other = (LlamaTalker(file, max_context=240, threads=threads, own_products=x) for x in (True, False))
     assert (own.own_products, other.own_products) == (FAST, False)
     return own, other
 
