@@ -177,3 +177,13 @@ int et_gguf_read(et_gguf *g, const et_gguf_tensor *t, void *dst)
     }
     return 0;
 }
+
+int et_gguf_floats(et_gguf *g, const char *name, int n, float *dst)
+{
+    et_gguf_tensor t;
+    if (et_gguf_find(g, name, 0, n, &t))
+        return -1;
+    if (t.type != GGML_TYPE_F32)
+        return et_gguf_fail(g, "tensor %s has type %s, expected f32", name, ggml_type_name(t.type));
+    return et_gguf_read(g, &t, dst);
+}

@@ -42,5 +42,7 @@ typedef struct {
 int et_gguf_find(et_gguf *g, const char *name, int64_t rows, int64_t columns, et_gguf_tensor *t);
 /* Read all of the tensor's bytes. */
 int et_gguf_read(et_gguf *g, const et_gguf_tensor *t, void *dst);
+/* Read a vector, which must be f32. */
+int et_gguf_floats(et_gguf *g, const char *name, int n, float *dst);
 
 #endif

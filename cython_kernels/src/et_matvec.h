@@ -1,5 +1,5 @@
-/* Products of q4_0 and q8_0 matrices with one, two or four vectors, for CPUs with AVX-512 VNNI: there ggml's own reach half of
- * what memory gives. 16 rows lie side by side, so a product reads one stream. */
+/* Products of q4_0 and q8_0 matrices with one, two or four vectors, for CPUs with AVX-512 VNNI: there ggml's own reach
+ * half of what memory gives. 16 rows lie side by side, so a product reads one stream. */
 #ifndef ET_MATVEC_H
 #define ET_MATVEC_H
 
@@ -26,8 +26,8 @@ typedef struct {
     bool gated;             /* rows are two halves: the result is silu(first) * second, [rows / 2] */
 } et_matvec;
 
-/* Thread ith's share of y = M x (+ add) for n vectors, n being 1, 2 or 4; strides in floats. Vectors are rounded to 8 bits in blocks of 32,
- * as ggml does. */
+/* Thread ith's share of y = M x (+ add) for n vectors, n being 1, 2 or 4; strides in floats. Vectors are rounded to 8
+ * bits in blocks of 32, as ggml does. */
 void et_matvec_run(const et_matvec *m, const float *x, size_t x_stride, const float *add, size_t add_stride, float *y,
                    size_t y_stride, int n, int ith, int nth);
 

@@ -37,18 +37,6 @@ static int read_shape(et_predictor_shape *s, et_gguf *g)
 
 /* --- norms, caches, rotation: plain floats ------------------------------------------------------------ */
 
-static int read_vector(et_gguf *g, const char *name, int n, float *dst)
-{
-    et_gguf_tensor t;
-    if (et_gguf_find(g, name, 0, n, &t))
-        return ET_E_ARG;
-    if (t.type != GGML_TYPE_F32) {
-        et_gguf_fail(g, "tensor %s has type %s, expected f32", name, ggml_type_name(t.type));
-        return ET_E_ARG;
-    }
-    return et_gguf_read(g, &t, dst) ? ET_E_ARG : ET_OK;
-}
-
 static int make_floats(et_predictor_model *m, et_gguf *g)
 {
     const et_predictor_shape *s = &m->shape;
@@ -68,10 +56,10 @@ static int make_floats(et_predictor_model *m, et_gguf *g)
         l->k_cache = at, at += cache;
         l->v_cache = at, at += cache;
         snprintf(name, sizeof name, "blk.%d.attn_q_norm.weight", i);
-        if (read_vector(g, name, s->head_dim, l->q_norm))
+        if (et_gguf_floats(g, name, s->head_dim, l->q_norm))
             return ET_E_ARG;
         snprintf(name, sizeof name, "blk.%d.attn_k_norm.weight", i);
-        if (read_vector(g, name, s->head_dim, l->k_norm))
+        if (et_gguf_floats(g, name, s->head_dim, l->k_norm))
             return ET_E_ARG;
     }
     m->cosine = at, at += positions * half;
@@ -216,9 +204,8 @@ static int fill_vectors(et_predictor_model *m, et_gguf *g)
 {
     for (struct ggml_tensor *t = ggml_get_first_tensor(m->tensors); t; t = ggml_get_next_tensor(m->tensors, t)) {
         if (t->ne[1] == 1 && t->type == GGML_TYPE_F32 && ggml_n_dims(t) == 1) {
-            int rc = read_vector(g, ggml_get_name(t), (int)t->ne[0], t->data);
-            if (rc)
-                return rc;
+            if (et_gguf_floats(g, ggml_get_name(t), (int)t->ne[0], t->data))
+                return ET_E_ARG;
         }
     }
     return ET_OK;
