@@ -180,7 +180,7 @@ int et_gguf_read(et_gguf *g, const et_gguf_tensor *t, void *dst)
 
 int et_gguf_floats(et_gguf *g, const char *name, int n, float *dst)
 {
-    et_gguf_tensor t;
+    et_gguf_tensor t = {0};
     if (et_gguf_find(g, name, 0, n, &t))
         return -1;
     if (t.type != GGML_TYPE_F32)
