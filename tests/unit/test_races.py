@@ -23,6 +23,7 @@ FILES = (
 MILLISECONDS = 120_000 if os.environ.get("EDGETTSD_LONG") else 3000
 
 
+@pytest.mark.timeout(2 * MILLISECONDS / 1000 + 120)
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_the_threads_of_the_daemon_under_a_sanitizer(sanitizer: str, tmp_path: Path) -> None:
     program = tmp_path / "pipe_stress"
