@@ -13,7 +13,7 @@ from edgettsd_tools.voice import lexicon
 from edgettsd_tools.voice.tensors import write_tensors
 
 from edgettsd.models.safetensors import SafetensorsFile
-from edgettsd.text.english.durations import TEMPLATES
+from edgettsd.text.english.durations import TEMPLATES, offsets
 from edgettsd.text.english.frames import SPECIAL_IDS, VOCAB
 from edgettsd.text.english.letters import ALPHABET
 from edgettsd.text.english.phones import PHONE_IDS, PHONES
@@ -43,10 +43,26 @@ def small_letters(path: Path, channels: int = 8, layers: int = 2) -> None:
 
 def small_durations(path: Path) -> None:
     """Consonants of 60 ms, vowels of 120 ms, pauses of 40 ms, whatever is around them."""
-    table = np.zeros(sum(TEMPLATES.values()), np.float32)
+    seconds = (0.04, 0.06, 0.12)
+    table = np.zeros((sum(TEMPLATES.values()), 6), np.float16)
+    here = int(offsets()[list(TEMPLATES).index("phone +0")])
     for phone, index in PHONE_IDS.items():
-        table[index] = np.log(0.04 if phone == "SP" else 0.12 if phone[-1].isdigit() else 0.06)
-    write_tensors(path, {"durations": table})
+        kind = 0 if phone == "SP" else 2 if phone[-1].isdigit() else 1
+        table[here + index, 2 * kind : 2 * kind + 2] = 1
+    # A logarithm in two half floats.
+    logs = np.log(seconds)
+    high = logs.astype(np.float16)
+    outer = np.stack([high, (logs - high).astype(np.float16)], 1).ravel()
+    write_tensors(
+        path,
+        {
+            "table": table,
+            "inner": np.eye(6, dtype=np.float16),
+            "inner_bias": np.zeros(6, np.float16),
+            "outer": outer,
+            "outer_bias": np.zeros(1, np.float16),
+        },
+    )
 
 
 def small_files(folder: Path) -> dict[str, Path]:

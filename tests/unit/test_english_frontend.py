@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import groupby
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgettsd.errors import InvalidOptionError, ModelInvalidError
-from edgettsd.text.english.durations import PAUSES, TEMPLATES, Durations, features, sequence
+from edgettsd.text.english.durations import PAUSES, TEMPLATES, Durations, Network, features, offsets, sequence
 from edgettsd.text.english.frames import PAIRS, SPECIAL_IDS, pair_phones
 from edgettsd.text.english.frontend import EnglishFrontEnd, FrameTokenizer
 
@@ -81,26 +82,73 @@ def test_bad_rates_are_refused(tmp_path: Path, rate: float) -> None:
         Durations.load(tmp_path / "durations.bin").seconds(SAID, [" "] * 3, ["x"] * 3, rate)
 
 
+def _arrays(units: int, inner: int, value: float = 0.0) -> dict[str, np.ndarray]:
+    shapes = {
+        "table": (sum(TEMPLATES.values()), units),
+        "inner": (units, inner),
+        "inner_bias": (inner,),
+        "outer": (inner,),
+        "outer_bias": (1,),
+    }
+    return {name: np.full(shape, value, np.float16) for name, shape in shapes.items()}
+
+
 @pytest.mark.parametrize(
-    ("tensor", "message"),
+    ("changed", "message"),
     [
-        (np.zeros(3, np.float32), "durations has shape"),
-        (np.zeros(sum(TEMPLATES.values()), np.int32), "dtype I32"),
-        (np.full(sum(TEMPLATES.values()), np.nan, np.float32), "not finite"),
+        ({"inner": np.zeros(3, np.float16)}, "tensor inner is of 0 and 0 units"),
+        (
+            {"inner": np.zeros((2000, 1), np.float16)},
+            "tensor inner is of 2000 and 1 units; allowed are 1 to 1024",
+        ),
+        ({"table": np.zeros((3, 4), np.float16)}, r"table has shape \[3, 4\]"),
+        ({"outer": np.zeros(5, np.float32)}, "dtype F32"),
+        ({"outer": np.zeros(4, np.float16)}, r"outer has shape \[4\], \[5\] is needed"),
+        ({"inner_bias": np.full(5, np.nan, np.float16)}, "inner_bias holds values that are not finite"),
     ],
 )
-def test_bad_durations_are_refused(tmp_path: Path, tensor: np.ndarray, message: str) -> None:
-    write_tensors(tmp_path / "durations.bin", {"durations": tensor})
+def test_bad_durations_are_refused(tmp_path: Path, changed: dict[str, np.ndarray], message: str) -> None:
+    write_tensors(tmp_path / "durations.bin", _arrays(4, 5) | changed)
     with pytest.raises(ModelInvalidError, match=message):
         Durations.load(tmp_path / "durations.bin")
 
 
+def test_durations_without_a_tensor_are_refused(tmp_path: Path) -> None:
+    arrays = _arrays(4, 5)
+    del arrays["outer_bias"]
+    write_tensors(tmp_path / "durations.bin", arrays)
+    with pytest.raises(ModelInvalidError, match="tensor outer_bias is missing"):
+        Durations.load(tmp_path / "durations.bin")
+
+
 def test_extreme_coefficients_stay_bounded(tmp_path: Path) -> None:
-    size = sum(TEMPLATES.values())
     for value in (-6e4, 6e4):
-        write_tensors(tmp_path / "durations.bin", {"durations": np.full(size, value, np.float32)})
+        arrays = _arrays(1024, 1024, 6e4)
+        write_tensors(tmp_path / "durations.bin", arrays | {"outer": np.full(1024, value, np.float16)})
         got = Durations.load(tmp_path / "durations.bin").predict(SAID, [" "] * 3, ["x"] * 3)
         assert (got >= 0.0099).all() and (got <= 0.61).all()
+
+
+def test_gradients_are_those_of_the_loss() -> None:
+    rng = np.random.default_rng(3)
+    net = Network(**{name: rng.normal(0, 0.5, array.shape) for name, array in _arrays(4, 3).items()})
+    indices = features(SAID, [",", " ", "?"], ["hello", "world", "yes"]) + offsets()
+    target = rng.normal(-2, 1, len(indices))
+
+    def loss(network: Network) -> float:
+        units = np.maximum(network.table[indices].sum(1), 0)
+        units = np.maximum(units @ network.inner + network.inner_bias, 0)
+        error = np.abs(units @ network.outer + network.outer_bias - target)
+        return float(np.where(error < tool.KNEE, error**2 / 2 / tool.KNEE, error - tool.KNEE / 2).mean())
+
+    gradients = tool._gradients(net, indices, target)
+    for name, gradient in gradients.items():
+        direction = rng.normal(size=gradient.shape)
+        moved = [
+            loss(dataclasses.replace(net, **{name: getattr(net, name) + step * direction}))
+            for step in (1e-6, -1e-6)
+        ]
+        assert (gradient * direction).sum() == pytest.approx((moved[0] - moved[1]) / 2e-6, rel=1e-3)
 
 
 def _shard(path: Path, sentences: list[tuple[str, list[str], list[float]]]) -> None:

@@ -1,12 +1,13 @@
-"""How long every phone lasts: a linear model over what the phone is and where it stands.
+"""How long every phone lasts: a small network over what the phone is and where it stands.
 
-A length is exp(sum of one coefficient from each of the tables of TEMPLATES); the tools fit them to the
-durations of the teacher voice.
+Each of the tables of TEMPLATES gives a phone a vector; their sum passes two layers of rectified units and
+becomes the logarithm of a length. The tools fit it to the durations of the teacher voice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
@@ -27,7 +28,7 @@ _KIND_OF = dict.fromkeys("P T K CH".split(), 1) | dict.fromkeys("B D G JH".split
 _KIND_OF |= dict.fromkeys("F TH S SH HH".split(), 3) | dict.fromkeys("V DH Z ZH".split(), 4)
 _KIND_OF |= dict.fromkeys("M N NG".split(), 5) | dict.fromkeys("L R W Y".split(), 6) | {PAUSE: 0}
 _BASES = (PAUSE, *dict.fromkeys(p.rstrip("012") for p in PHONES[1:]))
-_N, _K, _B = len(PHONES), len(_KINDS), len(_BASES)
+_N, _B = len(PHONES), len(_BASES)
 _BASE_ID = np.array([_BASES.index(p.rstrip("012") if p != PAUSE else p) for p in PHONES])
 _KIND_ID = np.array([_KIND_OF.get(p, 7) for p in PHONES])
 _IS_VOWEL = np.array([p[:-1] in VOWELS for p in PHONES])
@@ -35,20 +36,13 @@ _STRESS = np.array([{"1": 1, "2": 2}.get(p[-1], 0) for p in PHONES])
 _MARK_ID = {" ": 0, ",": 1, ";": 1, ":": 1, ".": 2, "!": 3, "?": 4}
 _MARKS = 5
 
-TEMPLATES = {
-    "phone": _N,
-    "before": _N,
-    "after": _N,
-    "kind and kinds around": _K**3,
-    "base and kind before": _B * _K,
-    "base and kind after": _B * _K,
-    "base and base before": _B**2,
-    "base and base after": _B**2,
-    "kinds two off": _K**2,
+AROUND = 4
+"""Phones before and after a phone that bear on its length."""
+TEMPLATES = {f"phone {at:+d}": _N for at in range(-AROUND, AROUND + 1)} | {
     "base and place in word": _B * 4,
     "base and words to the end": _B * 4,
     "base and mark after word": _B * _MARKS,
-    "rest of word and kind": 8 * _K,
+    "rest of word and kind": 8 * len(_KINDS),
     "stress around": 27,
     "length of word": 12,
     "words in text": 12,
@@ -56,6 +50,7 @@ TEMPLATES = {
     "function word": 4,
 }
 """Feature tables with their sizes; the order and the sizes are the format of the data file."""
+MAX_UNITS = 1024
 
 Floats = npt.NDArray[np.float32]
 
@@ -92,26 +87,17 @@ def features(
         at += size + 1
     mark = np.array([_MARK_ID[m] for m in marks], np.intp)[owner]
     light = np.array([w in FUNCTION_WORDS for w in spelling], np.intp)
-    padded = np.concatenate([[0, 0], ids, [0, 0]])
-    kinds = _KIND_ID[padded]
-    base, kind, stress = _BASE_ID[ids], _KIND_ID[ids], _STRESS[padded]
-    before, after = kinds[1:-3], kinds[3:-1]
+    edge = np.zeros(AROUND, np.intp)
+    padded = np.concatenate([edge, ids, edge])
+    base, kind, stress = _BASE_ID[ids], _KIND_ID[ids], _STRESS[padded[AROUND - 1 : count + AROUND + 1]]
     return np.stack(
         [
-            ids,
-            padded[1:-3],
-            padded[3:-1],
-            (kind * _K + before) * _K + after,
-            base * _K + before,
-            base * _K + after,
-            base * _B + _BASE_ID[padded[1:-3]],
-            base * _B + _BASE_ID[padded[3:-1]],
-            kinds[:-4] * _K + kinds[4:],
+            *(padded[at : at + count] for at in range(2 * AROUND + 1)),
             base * 4 + place,
             base * 4 + np.minimum(total - 1 - owner, 3),
             base * _MARKS + mark,
             kind * 8 + np.minimum(rest, 7),
-            (stress[1:-3] * 3 + stress[2:-2]) * 3 + stress[3:-1],
+            (stress[:-2] * 3 + stress[1:-1]) * 3 + stress[2:],
             np.minimum(length, 11),
             np.full(count, min(total, 11)),
             np.minimum(owner, 5),
@@ -121,31 +107,68 @@ def features(
     )
 
 
-class Durations:
-    """The fitted model: one float32 table a template, laid end to end."""
+def offsets() -> npt.NDArray[np.intp]:
+    """Where each table begins when they lie end to end."""
+    return np.concatenate([[0], np.cumsum([*TEMPLATES.values()])[:-1]])
 
-    def __init__(self, table: Floats) -> None:
-        self._table = table
-        self._offsets = np.concatenate([[0], np.cumsum([*TEMPLATES.values()])])[:-1]
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The numbers of the model, float32."""
+
+    table: Floats  # [all tables, units]
+    inner: Floats  # [units, inner units]
+    inner_bias: Floats
+    outer: Floats  # [inner units]
+    outer_bias: Floats  # [1]
+
+
+class Durations:
+    """The fitted model; see `Network`."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._offsets = offsets()
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Durations:
         """Read a file written by the tools; raises ModelInvalidError that names it, and OSError."""
         with SafetensorsFile(Path(path)) as file:
-            file.expect("durations", (sum(TEMPLATES.values()),), ("F16", "F32"))
-            table = np.array(file["durations"], np.float32)
-        if not np.isfinite(table).all():
-            raise ModelInvalidError(f"{path}: tensor durations holds values that are not finite")
-        return cls(table)
+            info = file.tensors.get("inner")
+            units, inner = info.shape if info is not None and len(info.shape) == 2 else (0, 0)
+            if not 1 <= units <= MAX_UNITS or not 1 <= inner <= MAX_UNITS:
+                raise ModelInvalidError(
+                    f"{path}: tensor inner is of {units} and {inner} units; allowed are 1 to {MAX_UNITS}"
+                )
+            shapes = {
+                "table": (sum(TEMPLATES.values()), units),
+                "inner": (units, inner),
+                "inner_bias": (inner,),
+                "outer": (inner,),
+                "outer_bias": (1,),
+            }
+            arrays = {}
+            for name, shape in shapes.items():
+                # Half floats are so small that no sum of them is too large.
+                file.expect(name, shape, ("F16",))
+                arrays[name] = np.array(file[name], np.float32)
+                if not np.isfinite(arrays[name]).all():
+                    raise ModelInvalidError(f"{path}: tensor {name} holds values that are not finite")
+        return cls(Network(**arrays))
 
     def predict(
         self, words: Sequence[Sequence[str]], marks: Sequence[str], spelling: Sequence[str]
     ) -> npt.NDArray[np.float64]:
-        """Seconds of every phone of `sequence(words)`, as the teacher would say it; arguments as "
-        "`features`."""
+        """Seconds of every phone of `sequence(words)`, as the teacher would say it.
+
+        The arguments are those of `features`.
+        """
         if not words:
             return np.full(1, MIN_SECONDS)
-        logs = self._table[features(words, marks, spelling) + self._offsets].sum(1, dtype=np.float64)
+        net = self._network
+        units = net.table[features(words, marks, spelling) + self._offsets].sum(1)
+        units = np.maximum(np.maximum(units, 0) @ net.inner + net.inner_bias, 0)
+        logs = (units @ net.outer + net.outer_bias).astype(np.float64)
         seconds: npt.NDArray[np.float64] = np.exp(np.clip(logs, np.log(MIN_SECONDS), np.log(MAX_SECONDS)))
         return seconds
 
