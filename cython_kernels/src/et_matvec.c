@@ -89,16 +89,16 @@ VNNI static void round_vector(const et_matvec *m, const float *x, rounded *r)
             v1 = _mm512_mul_ps(_mm512_mul_ps(v1, factor), _mm512_loadu_ps(m->norm + b * BLOCK + LANES));
         }
         float most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(v0), _mm512_abs_ps(v1)));
-        __m512 inverse = _mm512_set1_ps(most > 0 ? 127.0f / most : 0.0f);
-        __m512i i0 = _mm512_cvtps_epi32(_mm512_mul_ps(v0, inverse));
-        __m512i i1 = _mm512_cvtps_epi32(_mm512_mul_ps(v1, inverse));
+        /* A vector that is not finite must not look like one, and what is next to zero has no inverse. */
+        const bool finite = most <= 3.4e38f
+            && !(_mm512_cmp_ps_mask(v0, v0, _CMP_UNORD_Q) | _mm512_cmp_ps_mask(v1, v1, _CMP_UNORD_Q));
+        const __mmask16 used = finite && most > 1e-36f ? 0xffff : 0;
+        const __m512 inverse = _mm512_set1_ps(used ? 127.0f / most : 0.0f);
+        __m512i i0 = _mm512_maskz_cvtps_epi32(used, _mm512_mul_ps(v0, inverse));
+        __m512i i1 = _mm512_maskz_cvtps_epi32(used, _mm512_mul_ps(v1, inverse));
         _mm_store_si128((__m128i *)(r->values + b * BLOCK), _mm512_cvtsepi32_epi8(i0));
         _mm_store_si128((__m128i *)(r->values + b * BLOCK + LANES), _mm512_cvtsepi32_epi8(i1));
-        /* A vector that is not finite must not look like one. */
-        r->scale[b] = most <= 3.4e38f ? most / 127.0f : NAN;
-        __mmask16 odd = _mm512_cmp_ps_mask(v0, v0, _CMP_UNORD_Q) | _mm512_cmp_ps_mask(v1, v1, _CMP_UNORD_Q);
-        if (odd)
-            r->scale[b] = NAN;
+        r->scale[b] = finite ? most / 127.0f : NAN;
         r->offset[b] = (m->wide ? -128 : -8) * _mm512_reduce_add_epi32(_mm512_add_epi32(i0, i1));
     }
 }

@@ -1,4 +1,4 @@
-/* What a talker's file must hold, checked before libllama loads it. */
+/* What a talker's file must hold, and nothing else, checked before it is loaded. */
 #ifndef ET_TALKER_FILE_H
 #define ET_TALKER_FILE_H
 
@@ -11,8 +11,8 @@ typedef struct {
     enum ggml_type type;    /* of the first matrix */
 } et_talker_shape;
 
-/* Read the sizes and check every tensor's shape. Returns 0, or -1 with a message in err: libllama checks much of this
- * itself, but aborts on some of it and does not name all of it. */
+/* Read the sizes and check every tensor's shape, and that no key or tensor says more than is computed. Returns 0, or -1
+ * with a message in err: libllama checks much of this itself, but aborts on some of it and does not name all of it. */
 int et_talker_check_file(const char *path, et_talker_shape *s, char *err, size_t err_size);
 
 #endif

@@ -62,14 +62,12 @@ static bool fits(et_gguf *g, const source *x, et_matvec *m, size_t *bytes, size_
 static bool fits_all(et_gguf *g, et_matvec_talker *t, size_t *most)
 {
     const et_talker_shape *s = &t->shape;
-    et_gguf_tensor norm;
     for (int i = 0; i <= s->layers * ET_TALKER_PARTS; i++) {
         source x = source_of(s, i);
         if (!fits(g, &x, &t->matrices[i], &t->packed_bytes, most))
             return false;
     }
-    return et_talker_attend_usable(s->head_dim) && !et_gguf_find(g, "output_norm.weight", 0, s->hidden, &norm)
-        && norm.type == GGML_TYPE_F32;
+    return et_talker_attend_usable(s->head_dim);
 }
 
 /* A matrix's parts one after the other: 16 rows never belong to two of them. */

@@ -169,7 +169,7 @@ def test_each_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
 
 def test_tensor_too_many_is_refused(tmp_path: Path) -> None:
     model = tiny.with_tensor(MODEL, "blk.2.attn_norm.weight", np.zeros(64, np.float32))
-    with pytest.raises(ValueError, match=r"libllama refuses the model: .*wrong number of tensors"):
+    with pytest.raises(ValueError, match=r"holds 26 tensors, a talker of 2 layers has 25"):
         LlamaTalker(tiny.write_talker(tmp_path / "t.gguf", model))
 
 
@@ -188,12 +188,30 @@ def test_wrong_shape_is_named(tmp_path: Path) -> None:
         ("qwen3.vocab_size", 95, r"token_embd.weight has shape \[96, 64\], expected \[95, 64\]"),
         ("qwen3.block_count", 3, "blk.2.attn_norm.weight is missing"),
         ("qwen3.embedding_length", "64", "embedding_length is not an integer"),
+        ("qwen3.attention.value_length", 16, "value_length is 16, allowed is 32..32"),
+        ("qwen3.rope.dimension_count", 16, "rope.dimension_count is 16, allowed is 32..32"),
+        ("qwen3.rope.scaling.factor", 4.0, "key qwen3.rope.scaling.factor is none of a talker's"),
+        ("qwen3.expert_count", 4, "key qwen3.expert_count is none of a talker's"),
     ],
 )
 def test_bad_metadata_is_named(tmp_path: Path, key: str, value: str | int, message: str) -> None:
     file = tiny.write_talker(tmp_path / "t.gguf", MODEL, keys={key: value})
     with pytest.raises(ValueError, match=message):
         LlamaTalker(file)
+
+
+@pytest.mark.parametrize("precision", ["f32", "q4_0"])
+@pytest.mark.parametrize("name", [name for name in MODEL.tensors if "_norm" in name and ".1." not in name])
+def test_norms_in_half_floats_are_refused(tmp_path: Path, precision: str, name: str) -> None:
+    """libllama aborts the process on them."""
+    half = tiny.with_tensor(MODEL, name, MODEL.tensors[name].astype(np.float16))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"tensor {name} has type f16, expected f32"):
+        LlamaTalker(tiny.write_talker(tmp_path / "t.gguf", half, precision), max_context=16, threads=1)
+
+
+def test_the_dimensions_that_are_rotated_may_be_given(tmp_path: Path) -> None:
+    keys = {"qwen3.rope.dimension_count": SHAPE.head_dim}
+    LlamaTalker(tiny.write_talker(tmp_path / "t.gguf", MODEL, keys=keys), max_context=16, threads=1)
 
 
 def test_other_architecture(tmp_path: Path) -> None:
@@ -203,8 +221,10 @@ def test_other_architecture(tmp_path: Path) -> None:
 
 
 def test_libllama_message_is_in_the_error(tmp_path: Path) -> None:
-    file = tiny.write_talker(tmp_path / "t.gguf", MODEL, keys={"qwen3.rope.scaling.type": 7})
-    with pytest.raises(ValueError, match=r"libllama refuses the model: .*rope.scaling.type"):
+    file = tiny.write_talker(tmp_path / "t.gguf", MODEL, keys={"qwen3.context_length": "4096"})
+    with pytest.raises(
+        ValueError, match=r"libllama refuses the model: .*qwen3.context_length has wrong type"
+    ):
         LlamaTalker(file)
 
 
