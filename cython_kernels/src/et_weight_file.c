@@ -77,11 +77,13 @@ static int open_file(const char *path, const uint8_t *bytes, size_t n)
         return fd;
     if (fd >= 0)
         close(fd);
-    size_t length = strlen(path) + 32;
+    /* Threads may write the same file at once: each under a name of its own. */
+    static _Atomic unsigned count;
+    size_t length = strlen(path) + 48;
     char *other = malloc(length);
     if (!other)
         return -1;
-    snprintf(other, length, "%s.%d.tmp", path, (int)getpid());
+    snprintf(other, length, "%s.%d.%u.tmp", path, (int)getpid(), count++);
     fd = open(other, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0 && (!put(fd, bytes, n) || rename(other, path))) {
         int error = errno;

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,28 @@ def test_a_file_with_other_content_is_written_anew(tmp_path: Path, make: Make) -
         assert np.array_equal(_logits(make(tmp_path, weight_file=kept)), _logits(make(tmp_path)))
     other = make(tmp_path, seed=5, weight_file=kept)
     assert np.array_equal(_logits(other), _logits(make(tmp_path, seed=5)))
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_two_that_write_the_same_file_at_once(tmp_path: Path, make: Make) -> None:
+    plain, kept = make(tmp_path), tmp_path / "kept"
+    model = next(tmp_path.glob("*.gguf"))
+    ready = threading.Barrier(2)
+
+    def load(_: int) -> Part:
+        ready.wait()
+        if make is _talker:
+            return LlamaTalker(model, max_context=16, threads=1, weight_file=kept)
+        return GgmlPredictor(model, threads=1, weight_file=kept)
+
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(40):
+            for file in _files(tmp_path):
+                file.unlink()
+            parts = list(pool.map(load, range(2)))
+            assert all(np.array_equal(_logits(part), _logits(plain)) for part in parts)
+            # Neither took the other's half-written file away from it.
+            assert all(part.file_bytes > 100_000 for part in parts) or not CAPABLE
     assert not list(tmp_path.glob("*.tmp"))
 
 
