@@ -69,6 +69,7 @@ typedef struct {
     int8_t values[ET_MATVEC_COLUMNS];
     float scale[ET_MATVEC_COLUMNS / BLOCK];
     int32_t offset[ET_MATVEC_COLUMNS / BLOCK];  /* -8 or -128 times the block's sum: no weight is stored below 0 */
+    char apart[17 * 64];    /* or the vectors' values would lie a multiple of 4096 bytes apart, in the same cache sets */
 } rounded;
 
 VNNI static void round_vector(const et_matvec *m, const float *x, rounded *r)
@@ -103,24 +104,37 @@ VNNI static void round_vector(const et_matvec *m, const float *x, rounded *r)
     }
 }
 
-/* One block of 16 rows, as floats without the rows' scales. */
-VNNI static inline __m512 block_product(const uint8_t *values, const rounded *r, int b, bool wide)
+/* The weights of one block of 16 rows as 8 lines of bytes: of each row four neighbours. */
+VNNI static inline __attribute__((always_inline)) void load_block(const uint8_t *values, bool wide, __m512i *line)
 {
     const __m512i low = _mm512_set1_epi8(15);
-    int32_t v[8];
-    memcpy(v, r->values + b * BLOCK, sizeof v);
+    for (int j = 0; j < 4; j++) {
+        if (wide) {
+            line[2 * j] = _mm512_load_si512(values + 2 * j * 64);
+            line[2 * j + 1] = _mm512_load_si512(values + (2 * j + 1) * 64);
+        } else {
+            const __m512i both = _mm512_load_si512(values + j * 64);
+            line[2 * j] = _mm512_and_si512(both, low);
+            line[2 * j + 1] = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
+        }
+    }
+}
+
+/* Four neighbours of a vector; all eight of a block copied at once would go through memory. */
+VNNI static inline __m512i four(const rounded *r, int at)
+{
+    int32_t v;
+    memcpy(&v, r->values + at, sizeof v);
+    return _mm512_set1_epi32(v);
+}
+
+/* One block of 16 rows times one vector, as floats without the rows' scales. */
+VNNI static inline __attribute__((always_inline)) __m512 block_product(const __m512i *line, const rounded *r, int b)
+{
     __m512i even = _mm512_set1_epi32(r->offset[b]), odd = _mm512_setzero_si512();
     for (int j = 0; j < 4; j++) {
-        const uint8_t *line = values + (wide ? 2 * j : j) * 64;
-        __m512i first = _mm512_load_si512(line), second;
-        if (wide) {
-            second = _mm512_load_si512(line + 64);
-        } else {
-            second = _mm512_and_si512(_mm512_srli_epi16(first, 4), low);
-            first = _mm512_and_si512(first, low);
-        }
-        even = _mm512_dpbusd_epi32(even, first, _mm512_set1_epi32(v[2 * j]));
-        odd = _mm512_dpbusd_epi32(odd, second, _mm512_set1_epi32(v[2 * j + 1]));
+        even = _mm512_dpbusd_epi32(even, line[2 * j], four(r, b * BLOCK + 8 * j));
+        odd = _mm512_dpbusd_epi32(odd, line[2 * j + 1], four(r, b * BLOCK + 8 * j + 4));
     }
     return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(even, odd)), _mm512_set1_ps(r->scale[b]));
 }
@@ -130,29 +144,33 @@ group_sums(const et_matvec *m, int group, const rounded *r, int n, bool wide, __
 {
     const int tile = tile_bytes(wide), part = (tile - HEAD) / 2;
     const uint8_t *at = m->packed + (size_t)group * (size_t)(m->columns / CHUNK) * (size_t)tile;
+    __m512 s[ET_MATVEC_VECTORS];
     for (int i = 0; i < n; i++)
-        sum[i] = _mm512_setzero_ps();
+        s[i] = _mm512_setzero_ps();
     for (int c = 0; c < m->columns / CHUNK; c++, at += tile) {
         for (int half = 0; half < 2; half++) {
             const __m512 scale = _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(at + half * LANES * 2)));
+            __m512i line[8];
+            load_block(at + HEAD + half * part, wide, line);
             for (int i = 0; i < n; i++)
-                sum[i] = _mm512_fmadd_ps(block_product(at + HEAD + half * part, &r[i], 2 * c + half, wide),
-                                         scale, sum[i]);
+                s[i] = _mm512_fmadd_ps(block_product(line, &r[i], 2 * c + half), scale, s[i]);
         }
     }
+    for (int i = 0; i < n; i++)
+        sum[i] = s[i];
 }
 
 /* Of 16 rows; each kind and number of vectors is compiled by itself. */
 VNNI static void group_product(const et_matvec *m, int group, const rounded *r, int n, __m512 *sum)
 {
-    if (n == 1 && m->wide)
-        group_sums(m, group, r, 1, true, sum);
-    else if (n == 1)
-        group_sums(m, group, r, 1, false, sum);
-    else if (n == 2)
-        group_sums(m, group, r, 2, m->wide, sum);
-    else
-        group_sums(m, group, r, ET_MATVEC_VECTORS, m->wide, sum);
+    switch (m->wide ? -n : n) {
+    case 1: group_sums(m, group, r, 1, false, sum); break;
+    case 2: group_sums(m, group, r, 2, false, sum); break;
+    case 4: group_sums(m, group, r, 4, false, sum); break;
+    case -1: group_sums(m, group, r, 1, true, sum); break;
+    case -2: group_sums(m, group, r, 2, true, sum); break;
+    case -4: group_sums(m, group, r, 4, true, sum); break;
+    }
 }
 
 VNNI void et_matvec_run(const et_matvec *m, const float *x, size_t x_stride, const float *add, size_t add_stride,
