@@ -42,6 +42,7 @@ cdef int _bounded(str field, value, int lowest, int highest) except? -1:
 cdef class LlamaTalker(TalkerHandle):
     cdef readonly int threads
     cdef readonly int threads_batch
+    cdef bint failed
 
     def __cinit__(self, path, *, max_context=4096, threads=2, threads_batch=None, bint use_mmap=True, n_gpu_layers=0,
                   weight_file=None, bint own_products=True):
@@ -114,14 +115,18 @@ cdef class LlamaTalker(TalkerHandle):
         if rc == ET_E_CONTEXT:
             raise ValueError(f"rows: {n} more positions after {self.n_past} do not fit max_context "
                              f"{self.talker.max_context}")
+        self.failed = rc != ET_OK
         if rc != ET_OK:
             raise RuntimeError(f"talker step failed (code {rc}): not finite, or refused by ggml")
 
     def reset(self):
         with nogil:
             self.talker.reset(self.talker)
+        self.failed = False
 
     cdef _copy(self, const float *values, int n):
+        if self.failed:
+            raise RuntimeError("the last step failed")
         if self.talker.n_past == 0 or values == NULL:
             raise RuntimeError("nothing was fed since the last reset")
         out = np.empty(n, np.float32)

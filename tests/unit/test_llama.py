@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import llama_cpp
 import numpy as np
 import pytest
 import tiny_gguf as tiny
@@ -423,6 +424,26 @@ def test_what_own_products_cannot_do_is_left_to_libllama(
     talker = LlamaTalker(file, max_context=64, threads=1)
     assert not talker.own_products
     talker.feed(_rows(shape, 3))
+
+
+def test_layers_on_a_gpu_that_is_none_change_nothing(tmp_path: Path) -> None:
+    file = tiny.write_talker(tmp_path / "t.gguf", tiny.talker(WIDE), "q4_0")
+    talker = LlamaTalker(file, max_context=64, threads=1, n_gpu_layers=99)
+    assert talker.own_products == (FAST and not llama_cpp.llama_supports_gpu_offload())
+
+
+def test_results_after_a_failed_step_are_not_given(tmp_path: Path) -> None:
+    for own in _pair(tmp_path, "q4_0", WIDE, 1):
+        rows = _rows(WIDE, 3)
+        own.feed(rows)
+        with pytest.raises(RuntimeError, match="not finite"):
+            own.feed(np.full_like(rows, np.nan))
+        for read in (own.hidden, own.logits):
+            with pytest.raises(RuntimeError, match="the last step failed"):
+                read()
+        own.reset()
+        own.feed(rows)
+        assert np.isfinite(own.logits()).all()
 
 
 def test_own_products_take_memory_for_the_positions_in_use(tmp_path: Path) -> None:

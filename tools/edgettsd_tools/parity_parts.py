@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float32]
 PROMPT_LIMIT = 1e-5
 # Errors of rows in half precision, over what rounding the rows that are added up explains.
 HALF_LIMIT = 1.01
-# Positions of the talker: those of the daemon, since the way to attend depends on them.
+# Positions of the talker: those of the daemon, since libllama's way to attend depends on them.
 CONTEXT = 512
 DECODER_DB = {"f32": 100.0, "f16": 40.0, "int8": 15.0, "w8": 24.0}
 # How much farther than its own rounding errors an f32 decoder may be from the official one.
