@@ -61,8 +61,8 @@ class LlamaTalker(TalkerHandle):
         """Append rows, float32 [n, hidden_size]; runs without the GIL.
 
         Raises ValueError for a wrong shape or when the rows do not fit (nothing is appended then),
-        RuntimeError when the step fails or gives values that are not finite; hidden() and logits() raise it too
-        until rows were fed or all were forgotten.
+        RuntimeError when the step fails or gives values that are not finite; then hidden() and logits() raise
+        it too, until rows were fed or all were forgotten.
         """
     def reset(self) -> None:
         """Forget every position."""
