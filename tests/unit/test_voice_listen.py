@@ -26,6 +26,22 @@ def test_words(text: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("reference", "heard", "rate"),
+    [
+        ("the code is nine one two", "The code is 912.", 0),
+        ("nine hundred twelve people", "912 people", 0),
+        ("nine one two people", "92 people", 0.25),
+        ("room twelve", "Room 13", 0.5),
+    ],
+)
+def test_a_number_in_figures_counts_in_either_reading(
+    monkeypatch: pytest.MonkeyPatch, reference: str, heard: str, rate: float
+) -> None:
+    monkeypatch.setattr(listen, "hear", lambda audio: heard)
+    assert listen.word_error_rate([(reference, np.zeros(1, np.float32))]) == rate
+
+
+@pytest.mark.parametrize(
     ("reference", "heard", "errors"),
     [("a b c", "a b c", 0), ("a b c", "a c", 1), ("a b c", "a x c", 1), ("a", "b a c", 2), ("a b", "", 2)],
 )
