@@ -97,8 +97,8 @@ def fit(data: Iterable[Sentence], seed: int = 1) -> Network:
             means[name] += 0.1 * (gradient - means[name])
             squares[name] += 0.001 * (gradient**2 - squares[name])
             ahead = rate / (1 - 0.9 ** (step + 1)) * math.sqrt(1 - 0.999 ** (step + 1))
-            values[name] = values[name] - ahead * means[name] / (np.sqrt(squares[name]) + 1e-8)
-    return Network(**{name: value.astype(np.float32) for name, value in values.items()})
+            values[name] -= ahead * means[name] / (np.sqrt(squares[name]) + 1e-8)
+    return Network(**values)
 
 
 def _gradients(
