@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "et_finite.h"
 #include "et_ggml_cpu.h"
 #include "et_log.h"
 #include "et_talker_file.h"
+#include "et_talker_open.h"
 #include "et_weight_file.h"
 
 /* Rows of one llama_decode. Without flash attention the scores take heads * rows * context floats. */
@@ -224,25 +224,6 @@ static int open_model(et_llama *t, const et_talker_config *config, const et_talk
     return 0;
 }
 
-static int warm_up(et_llama *t)
-{
-    int rows = t->batch_rows < WARM_ROWS ? t->batch_rows : WARM_ROWS;
-    float *zeros = calloc((size_t)rows * t->base.hidden, sizeof *zeros);
-    if (!zeros)
-        return ET_E_MEMORY;
-    int rc = feed(&t->base, zeros, rows);
-    if (rc == ET_OK && rows < t->base.max_context) {
-        struct timespec begin, end;
-        clock_gettime(CLOCK_MONOTONIC, &begin);
-        rc = feed(&t->base, zeros, 1);
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        t->base.warm_ns = (end.tv_sec - begin.tv_sec) * 1000000000LL + end.tv_nsec - begin.tv_nsec;
-    }
-    free(zeros);
-    reset(&t->base);
-    return rc;
-}
-
 static void free_llama(et_talker *base)
 {
     et_llama *t = base->self;
@@ -309,14 +290,14 @@ int et_llama_create(const et_talker_config *config, et_talker **out, char *err, 
         goto failed;
     }
     t->looking = true;
-    rc = warm_up(t);
+    rc = et_talker_warm_up(&t->base, t->batch_rows < WARM_ROWS ? t->batch_rows : WARM_ROWS);
     t->looking = false;
     if (rc == ET_OK && config->weight_file)
         rc = move_weights(t, config->weight_file);
     if (rc == ET_OK && config->use_mmap) {
         /* Rearranged weights have been copied out of the file. */
         et_drop_file_pages(config->path);
-        rc = warm_up(t);
+        rc = et_talker_warm_up(&t->base, t->batch_rows < WARM_ROWS ? t->batch_rows : WARM_ROWS);
     }
     if (rc) {
         et_log_describe(err, err_size, "the warm-up step failed (weights not finite?)");

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "et_finite.h"
 #include "et_talker_matvec_parts.h"
+#include "et_talker_open.h"
 #include "et_weight_file.h"
 
 /* Nodes of a layer: its matrices and the attention. */
@@ -171,26 +171,6 @@ static void free_all(et_talker *base)
     free(t);
 }
 
-/* Every size of graph once, then one more row, timed. */
-static int warm_up(et_matvec_talker *t)
-{
-    const int rows = 2 * rows_of[0] - 1 < t->base.max_context ? 2 * rows_of[0] - 1 : t->base.max_context;
-    float *zeros = calloc((size_t)rows * (size_t)t->base.hidden, sizeof *zeros);
-    if (!zeros)
-        return ET_E_MEMORY;
-    int rc = feed(&t->base, zeros, rows);
-    if (rc == ET_OK && rows < t->base.max_context) {
-        struct timespec begin, end;
-        clock_gettime(CLOCK_MONOTONIC, &begin);
-        rc = feed(&t->base, zeros, 1);
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        t->base.warm_ns = (end.tv_sec - begin.tv_sec) * 1000000000LL + end.tv_nsec - begin.tv_nsec;
-    }
-    free(zeros);
-    reset(&t->base);
-    return rc;
-}
-
 int et_talker_matvec_create(const et_talker_config *config, et_talker **out, char *err, size_t err_size)
 {
     const int threads = config->threads > config->threads_batch ? config->threads : config->threads_batch;
@@ -239,7 +219,8 @@ int et_talker_matvec_create(const et_talker_config *config, et_talker **out, cha
     }
     if (rc == ET_OK && found) {
         snprintf(err, err_size, "the warm-up step failed (weights not finite?)");
-        rc = warm_up(t);
+        /* Every size of graph once. */
+        rc = et_talker_warm_up(&t->base, 2 * rows_of[0] - 1);
     }
     if (rc || !found)
         free_all(&t->base);
