@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from edgettsd_tools.tokenizer_gguf import write_tokenizer
 
 
 def _identity(file: Path) -> tuple[int, ...]:
@@ -21,6 +20,8 @@ _TOKENIZERS: dict[tuple[Any, ...], bytes] = {}
 @pytest.fixture
 def remembered_tokenizers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the tokenizer of unchanged files once: it is most of a tiny conversion's time."""
+    # Here, for the kernels' tests run without gguf on aarch64.
+    from edgettsd_tools.tokenizer_gguf import write_tokenizer
 
     def remember(path: Path, folder: Path, size: int, wanted: dict[str, int]) -> None:
         files = ("vocab.json", "merges.txt", "tokenizer_config.json")
