@@ -23,9 +23,16 @@ TOOLS = Path(tool.__file__).parent.parent
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{TOOLS}:{TOOLS.parent}:{os.environ.get('PYTHONPATH', '')}"}
 
 
+def _heed_interrupts() -> None:
+    """A shell starts what goes to its background with SIGINT ignored, and so would be what a test starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _start(source: Path, out: Path, *options: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "edgettsd_tools.convert", str(source), str(out), "--quiet", *options]
-    return subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, preexec_fn=_heed_interrupts
+    )
 
 
 def _wait_for_partial(folder: Path, file: str) -> Path:
