@@ -3,6 +3,7 @@
 #define ET_FINITE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -16,6 +17,15 @@ static inline bool et_all_finite(const float *x, int n)
         bad |= (bits & 0x7f800000u) == 0x7f800000u;
     }
     return !bad;
+}
+
+/* The same of n rows. Checked before they are fed: ggml's rounding to 8 bits makes numbers of what is none. */
+static inline bool et_rows_finite(const float *rows, int n, int width)
+{
+    for (int i = 0; i < n; i++)
+        if (!et_all_finite(rows + (size_t)i * (size_t)width, width))
+            return false;
+    return true;
 }
 
 #endif

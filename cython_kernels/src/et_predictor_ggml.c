@@ -128,6 +128,8 @@ static int run(et_predictor_model *m, int group, const float **logits)
 {
     et_substep *step = &m->substeps[group];
     m->next_group = 0;
+    if (!et_rows_finite(m->input->data, group == 1 ? 2 : 1, m->shape.input_hidden))
+        return ET_E_BACKEND;
     if (ggml_backend_graph_plan_compute(m->graphs.backend, step->plan) != GGML_STATUS_SUCCESS)
         return ET_E_BACKEND;
     if (!et_all_finite(step->logits->data, m->shape.vocab))

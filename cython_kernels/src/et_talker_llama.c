@@ -129,6 +129,8 @@ static int feed(et_talker *base, const float *rows, int n)
         return ET_E_ARG;
     if (n > base->max_context - t->base.n_past)
         return ET_E_CONTEXT;
+    if (!et_rows_finite(rows, n, base->hidden))
+        return ET_E_BACKEND;
     int start = t->base.n_past;
     for (int done = 0; done < n;) {
         int part = n - done < t->batch_rows ? n - done : t->batch_rows;

@@ -105,6 +105,8 @@ static int feed(et_talker *base, const float *rows, int n)
         return ET_E_ARG;
     if (n > base->max_context - start)
         return ET_E_CONTEXT;
+    if (!et_rows_finite(rows, n, base->hidden))
+        return ET_E_BACKEND;
     for (int done = 0, size = 0; done < n; done += rows_of[size]) {
         while (rows_of[size] > n - done)
             size++;

@@ -401,7 +401,8 @@ def test_own_products_give_the_same_bits_in_any_groups_and_threads(tmp_path: Pat
 def test_own_products_tell_what_is_not_finite_and_go_on(tmp_path: Path) -> None:
     talker = _pair(tmp_path, "q4_0", WIDE, 2)[0]
     rows = _rows(WIDE, 12)
-    talker.feed(rows)
+    talker.feed(rows[:2])
+    talker.feed(rows[2:])
     good = talker.logits()
     for value in (np.nan, np.inf, -np.inf):
         bad = rows.copy()
