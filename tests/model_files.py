@@ -22,6 +22,17 @@ from edgettsd_tools.safetensors_writer import Entry, write_safetensors
 from edgettsd.models.safetensors import SafetensorsFile
 
 Tensors = dict[str, np.ndarray[Any, Any]]
+# What every official checkpoint consists of.
+CHECKPOINT_FILES = (
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer_config.json",
+    "speech_tokenizer/config.json",
+    "speech_tokenizer/model.safetensors",
+)
 
 
 @functools.cache

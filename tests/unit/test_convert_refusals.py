@@ -162,19 +162,7 @@ def test_wrong_configurations_are_named(
     assert os.listdir(tmp_path) == ["in"]
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-        "vocab.json",
-        "merges.txt",
-        "tokenizer_config.json",
-        "speech_tokenizer/config.json",
-        "speech_tokenizer/model.safetensors",
-    ],
-)
+@pytest.mark.parametrize("file", model_files.CHECKPOINT_FILES)
 def test_a_missing_file_is_named(file: str, tmp_path: Path) -> None:
     source = model_files.copy(model_files.checkpoint(), tmp_path / "in")
     (source / file).unlink()

@@ -23,16 +23,6 @@ from edgettsd.models.store import open_bundle
 PAGE = b"<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head><body>gone</body></html>\n"
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n"
 FAULTS = ("page", "page of the right size", "half", "half, to the end of a line", "pointer", "nothing")
-CHECKPOINT = (
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer_config.json",
-    "speech_tokenizer/config.json",
-    "speech_tokenizer/model.safetensors",
-)
 BUNDLE = (
     "manifest.json",
     "talker.gguf",
@@ -109,12 +99,12 @@ def download(site: Site, files: tuple[str, ...], target: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", CHECKPOINT)
+@pytest.mark.parametrize("name", model_files.CHECKPOINT_FILES)
 def test_a_checkpoint_that_did_not_arrive_whole_is_not_converted(
     site: Site, name: str, fault: str, tmp_path: Path
 ) -> None:
     site.folder, site.broken, site.fault = model_files.checkpoint(), name, fault
-    download(site, CHECKPOINT, tmp_path / "in")
+    download(site, model_files.CHECKPOINT_FILES, tmp_path / "in")
     assert (tmp_path / "in" / name).read_bytes() != (site.folder / name).read_bytes()
     with pytest.raises(ModelInvalidError, match=name.rsplit("/", 1)[-1].replace(".", r"\.")):
         convert(tmp_path / "in", tmp_path / "out", Options())
@@ -135,7 +125,7 @@ def test_a_bundle_that_did_not_arrive_whole_is_not_loaded(
 
 def test_what_arrives_whole_is_converted_and_loaded(site: Site, tmp_path: Path) -> None:
     site.folder, site.broken = model_files.checkpoint(), ""
-    download(site, CHECKPOINT, tmp_path / "in")
+    download(site, model_files.CHECKPOINT_FILES, tmp_path / "in")
     convert(tmp_path / "in", tmp_path / "out", Options(talker="q8_0", predictor="q8_0"))
     open_bundle(tmp_path / "out", "full")
     site.folder = tmp_path / "out"
