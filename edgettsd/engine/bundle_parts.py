@@ -18,14 +18,14 @@ from edgettsd.engine._api import SpeakOptions, Voice
 from edgettsd.engine.accelerator import open_decoder
 from edgettsd.engine.parts import ModelInfo, Segment
 from edgettsd.errors import InvalidOptionError
+from edgettsd.families.qwen3_tts.prompt import PromptBuilder
+from edgettsd.families.qwen3_tts.sampling import Sampling
+from edgettsd.families.qwen3_tts.tokenizer import TextTokenizer, Tokenizer
+from edgettsd.frontends.english.frontend import EnglishFrontEnd, FrameTokenizer
 from edgettsd.hw import adapt, load_profile
 from edgettsd.hw.cache import cache_folder, weight_file
 from edgettsd.models.manifest import FRAMES
-from edgettsd.models.qwen3_tts.prompt import PromptBuilder
-from edgettsd.models.qwen3_tts.sampling import Sampling
-from edgettsd.models.qwen3_tts.tokenizer import TextTokenizer, Tokenizer
 from edgettsd.models.store import Bundle, open_bundle
-from edgettsd.text.english.frontend import EnglishFrontEnd, FrameTokenizer
 
 log = logging.getLogger(__name__)
 

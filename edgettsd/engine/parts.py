@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from cython_kernels.pipe import DecoderHandle, PredictorHandle, TalkerHandle
 from edgettsd.engine._api import SpeakOptions, Voice
-from edgettsd.models.qwen3_tts.sampling import LoopSampling, Sampling
+from edgettsd.families.qwen3_tts.sampling import LoopSampling, Sampling
 
 Rows = npt.NDArray[np.float32]
 

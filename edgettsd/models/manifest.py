@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import ModelInvalidError
-from ..text.english import frames
+from ..frontends.english import frames
 from ._fields import Fields
 
 FORMAT = 1

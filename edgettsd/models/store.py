@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ..errors import ModelInvalidError
-from ..text.english.frontend import EnglishFrontEnd
+from ..frontends.english.frontend import EnglishFrontEnd
 from .gguf import read_gguf_header
 from .manifest import FRAMES, MAX_MANIFEST, Manifest, TransformerSizes, parse_manifest
 from .safetensors import SafetensorsFile

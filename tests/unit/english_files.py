@@ -12,11 +12,11 @@ from edgettsd_tools.safetensors_writer import Entry, write_safetensors
 from edgettsd_tools.voice import lexicon
 from edgettsd_tools.voice.tensors import write_tensors
 
+from edgettsd.frontends.english.durations import TEMPLATES, offsets
+from edgettsd.frontends.english.frames import SPECIAL_IDS, VOCAB
+from edgettsd.frontends.english.letters import ALPHABET
+from edgettsd.frontends.english.phones import PHONE_IDS, PHONES
 from edgettsd.models.safetensors import SafetensorsFile
-from edgettsd.text.english.durations import TEMPLATES, offsets
-from edgettsd.text.english.frames import SPECIAL_IDS, VOCAB
-from edgettsd.text.english.letters import ALPHABET
-from edgettsd.text.english.phones import PHONE_IDS, PHONES
 
 TEXT = "talker.model.text_embedding.weight"
 TOKENS = ("im_start", "im_end", "tts_pad", "tts_bos", "tts_eos")

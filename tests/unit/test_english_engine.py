@@ -21,10 +21,10 @@ from edgettsd.engine._api import Reason, SpeakOptions
 from edgettsd.engine.bundle_parts import BundleParts
 from edgettsd.engine.parts import FakeParts
 from edgettsd.errors import InvalidOptionError, ModelInvalidError
+from edgettsd.frontends.english.frames import SPECIAL_IDS, VOCAB
+from edgettsd.frontends.english.frontend import EnglishFrontEnd
 from edgettsd.models.manifest import FRAMES, bundle_files, parse_manifest
 from edgettsd.models.store import open_bundle
-from edgettsd.text.english.frames import SPECIAL_IDS, VOCAB
-from edgettsd.text.english.frontend import EnglishFrontEnd
 
 LEAD = 4
 

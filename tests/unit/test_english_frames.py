@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-from edgettsd.text.english.frames import (
+from edgettsd.frontends.english.frames import (
     MIN_GAP_SECONDS,
     PAIRS,
     SLOT_SECONDS,
@@ -20,7 +20,7 @@ from edgettsd.text.english.frames import (
     slot_counts,
     slots,
 )
-from edgettsd.text.english.phones import FUNCTION_WORDS, PHONES, unstressed
+from edgettsd.frontends.english.phones import FUNCTION_WORDS, PHONES, unstressed
 
 
 def names(ids: list[int]) -> list[str]:

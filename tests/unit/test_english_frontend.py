@@ -15,9 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgettsd.errors import InvalidOptionError, ModelInvalidError
-from edgettsd.text.english.durations import PAUSES, TEMPLATES, Durations, Network, features, offsets, sequence
-from edgettsd.text.english.frames import PAIRS, SPECIAL_IDS, pair_phones
-from edgettsd.text.english.frontend import EnglishFrontEnd, FrameTokenizer
+from edgettsd.frontends.english.durations import (
+    PAUSES,
+    TEMPLATES,
+    Durations,
+    Network,
+    features,
+    offsets,
+    sequence,
+)
+from edgettsd.frontends.english.frames import PAIRS, SPECIAL_IDS, pair_phones
+from edgettsd.frontends.english.frontend import EnglishFrontEnd, FrameTokenizer
 
 SAID = [WORDS[w].split() for w in ("hello", "world", "yes")]
 

@@ -10,9 +10,9 @@ from edgettsd_tools.voice.lexicon import read_cmudict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgettsd.text.english import numbers
-from edgettsd.text.english.reader import clean, read
-from edgettsd.text.english.tables import UNITS
+from edgettsd.frontends.english import numbers
+from edgettsd.frontends.english.reader import clean, read
+from edgettsd.frontends.english.tables import UNITS
 
 MARKS = (",", ";", ":", ".", "!", "?")
 WORD = re.compile(r"[a-z](?:\.(?:'s)?)|'?[a-z]+(?:'[a-z]+)*")

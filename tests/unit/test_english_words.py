@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgettsd.errors import ModelInvalidError
+from edgettsd.frontends.english.letters import ALPHABET, LetterToSound, one_stress
+from edgettsd.frontends.english.lexicon import Lexicon
+from edgettsd.frontends.english.phones import PHONES
+from edgettsd.frontends.english.pronounce import Pronouncer
 from edgettsd.models.safetensors import SafetensorsFile
-from edgettsd.text.english.letters import ALPHABET, LetterToSound, one_stress
-from edgettsd.text.english.lexicon import Lexicon
-from edgettsd.text.english.phones import PHONES
-from edgettsd.text.english.pronounce import Pronouncer
 
 
 @pytest.fixture(scope="module")

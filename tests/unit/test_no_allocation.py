@@ -16,7 +16,7 @@ sys.path.insert(0, sys.argv[1])
 from engine_rig import drive, with_config
 from cython_kernels.playout import FakeSink
 from edgettsd.engine.parts import FakeParts
-from edgettsd.models.qwen3_tts.sampling import LoopSampling, Sampling
+from edgettsd.families.qwen3_tts.sampling import LoopSampling, Sampling
 
 allocations = ctypes.CDLL(None).allocations
 allocations.restype = ctypes.c_ulong

@@ -13,7 +13,7 @@ from edgettsd_tools.oracle_cases import CASES, TASKS, TEXTS, VOICE_CASES
 from english_files import small_files
 
 from edgettsd.errors import InvalidOptionError, ModelInvalidError
-from edgettsd.text.english.frontend import FILES, EnglishFrontEnd, FrameTokenizer
+from edgettsd.frontends.english.frontend import FILES, EnglishFrontEnd, FrameTokenizer
 
 DATA = Path(__file__).parents[1] / "data" / "oracle"
 FOLDERS = ("custom_voice", "voice_design", "base", "projected")

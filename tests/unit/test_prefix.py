@@ -13,7 +13,7 @@ from cython_kernels.frame_loop import Generator
 from cython_kernels.llama import LlamaTalker
 from cython_kernels.pipe import Pipe
 from cython_kernels.predictor import GgmlPredictor
-from edgettsd.models.qwen3_tts.sampling import LoopSampling
+from edgettsd.families.qwen3_tts.sampling import LoopSampling
 
 Rows = npt.NDArray[np.float32]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgettsd.errors import InvalidOptionError, InvalidTextError, ModelInvalidError, UnknownVoiceError
-from edgettsd.models.qwen3_tts import PromptBuilder, TextTokenizer
+from edgettsd.families.qwen3_tts import PromptBuilder, TextTokenizer
 
 H = 8
 TOKENS = {"im_start": 300, "im_end": 301, "tts_pad": 302, "tts_bos": 303, "tts_eos": 304}

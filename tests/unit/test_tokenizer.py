@@ -9,7 +9,7 @@ import pytest
 from test_prompt import TOKENS, Letters
 
 from edgettsd.errors import InvalidTextError, ModelInvalidError
-from edgettsd.models.qwen3_tts import TextTokenizer
+from edgettsd.families.qwen3_tts import TextTokenizer
 
 
 def test_speech_frames_the_text() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cython_kernels.vocab import MAX_PIECE, Vocab
-from edgettsd.models.qwen3_tts.split import pieces
+from edgettsd.families.qwen3_tts.split import pieces
 
 
 def _alphabet() -> list[str]:

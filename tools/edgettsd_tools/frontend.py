@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from edgettsd.errors import InvalidOptionError, ModelInvalidError
+from edgettsd.frontends.english.frontend import EnglishFrontEnd, FrameTokenizer
 from edgettsd.models.manifest import FRAMES, FRONTENDS
-from edgettsd.text.english.frontend import EnglishFrontEnd, FrameTokenizer
 
 FOLDER = "frontend"
 FILE = "frontend.json"

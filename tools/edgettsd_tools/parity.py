@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgettsd.models.qwen3_tts import LoopSampling, Prompt
+from edgettsd.families.qwen3_tts import LoopSampling, Prompt
 from edgettsd_tools.parity_parts import (
     CLOSED_DB,
     CLOSED_FLOOR,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgettsd.families.qwen3_tts import PromptBuilder, Sampling
+from edgettsd.families.qwen3_tts.tokenizer import Tokenizer
 from edgettsd.models.manifest import FRAMES
-from edgettsd.models.qwen3_tts import PromptBuilder, Sampling
-from edgettsd.models.qwen3_tts.tokenizer import Tokenizer
 from edgettsd.models.store import Bundle, open_bundle
 from edgettsd_tools.frontend import GivenIds
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgettsd.text.english.frames import pair_ids, slots
+from edgettsd.frontends.english.frames import pair_ids, slots
 from edgettsd_tools.voice.codec import Codec, shard_features
 from edgettsd_tools.voice.corpus import held_out
 from edgettsd_tools.voice.features import FRAME, SIZE

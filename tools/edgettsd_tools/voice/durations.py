@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgettsd.text.english.durations import TEMPLATES, Durations, Network, features, offsets, sequence
+from edgettsd.frontends.english.durations import TEMPLATES, Durations, Network, features, offsets, sequence
 from edgettsd_tools.voice.corpus import WORD, held_out
 from edgettsd_tools.voice.lexicon import read_cmudict
 from edgettsd_tools.voice.synth import pronounce

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgettsd.text.english.frames import pair_ids, slots
+from edgettsd.frontends.english.frames import pair_ids, slots
 from edgettsd_tools.progress import EXIT_USAGE, die
 from edgettsd_tools.voice import listen
 from edgettsd_tools.voice.codec import Codec

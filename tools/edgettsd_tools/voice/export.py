@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from edgettsd.frontends.english.frames import SPECIAL_IDS, VOCAB
 from edgettsd.models.manifest import FRAMES, FRONTENDS
-from edgettsd.text.english.frames import SPECIAL_IDS, VOCAB
 from edgettsd_tools import layout, sizes
 from edgettsd_tools.frontend import write_frontend
 from edgettsd_tools.safetensors_writer import Entry, write_safetensors

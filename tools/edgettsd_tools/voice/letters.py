@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from edgettsd.text.english.letters import ALPHABET, LetterToSound
-from edgettsd.text.english.phones import PHONE_IDS, PHONES
+from edgettsd.frontends.english.letters import ALPHABET, LetterToSound
+from edgettsd.frontends.english.phones import PHONE_IDS, PHONES
 from edgettsd_tools.voice.lexicon import read_cmudict
 from edgettsd_tools.voice.tensors import write_tensors
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from edgettsd.text.english.letters import LetterToSound
-from edgettsd.text.english.lexicon import BLOCK, LAST_PHONE, LONG
-from edgettsd.text.english.phones import PAUSE, PHONE_IDS
+from edgettsd.frontends.english.letters import LetterToSound
+from edgettsd.frontends.english.lexicon import BLOCK, LAST_PHONE, LONG
+from edgettsd.frontends.english.phones import PAUSE, PHONE_IDS
 from edgettsd_tools.voice.tensors import write_tensors
 
 DICTIONARY = Path(__file__).resolve().parents[2] / "data" / "cmudict.dict.xz"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgettsd.text.english.phones import CONSONANTS, FUNCTION_WORDS, PAUSE, PHONES, VOWELS, unstressed
+from edgettsd.frontends.english.phones import CONSONANTS, FUNCTION_WORDS, PAUSE, PHONES, VOWELS, unstressed
 
 __all__ = ["CONSONANTS", "FUNCTION_WORDS", "PAUSE", "PHONES", "VOWELS", "teacher_symbols", "unstressed"]
 

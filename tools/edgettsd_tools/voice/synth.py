@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from edgettsd.text.english.frames import SLOT_SECONDS, slot_counts
+from edgettsd.frontends.english.frames import SLOT_SECONDS, slot_counts
 from edgettsd_tools.voice.corpus import WORD, sentences
 from edgettsd_tools.voice.phones import FUNCTION_WORDS, PAUSE, teacher_symbols, unstressed
 

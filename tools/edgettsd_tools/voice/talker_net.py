@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as fn
 from torch import Tensor, nn
 
-from edgettsd.text.english.frames import PAIRS, SOUNDS, SPECIAL_IDS, SPECIALS
+from edgettsd.frontends.english.frames import PAIRS, SOUNDS, SPECIAL_IDS, SPECIALS
 from edgettsd_tools.voice.decoder_net import Linear, Mlp, RMSNorm, rope, rotate
 
 # Codec ids after the entries, in this order; the official code never generates the last 1024 ids but `eos`.

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as fn
 from torch import Tensor
 
-from edgettsd.text.english.frames import PAIRS, SPECIAL_IDS
+from edgettsd.frontends.english.frames import PAIRS, SPECIAL_IDS
 from edgettsd_tools.voice.codec import Codec
 from edgettsd_tools.voice.data import LEAD, Corpus
 from edgettsd_tools.voice.features import FRAME, features

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgettsd.errors import ModelInvalidError
+from edgettsd.frontends.english.phones import FUNCTION_WORDS, PAUSE, PHONE_IDS, PHONES, VOWELS
 from edgettsd.models.safetensors import SafetensorsFile
-from edgettsd.text.english.phones import FUNCTION_WORDS, PAUSE, PHONE_IDS, PHONES, VOWELS
 
 MIN_SECONDS, MAX_SECONDS = 0.01, 0.6
 MIN_RATE, MAX_RATE = 0.5, 2.0

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from edgettsd.errors import ModelInvalidError
+from edgettsd.frontends.english.phones import PHONES
 from edgettsd.models.safetensors import SafetensorsFile
-from edgettsd.text.english.phones import PHONES
 
 BLOCK = 32
 MAX_WORD = 60

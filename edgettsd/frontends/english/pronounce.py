@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgettsd.text.english.letters import LetterToSound, one_stress
-from edgettsd.text.english.lexicon import MAX_WORD, Lexicon
-from edgettsd.text.english.phones import FUNCTION_WORDS, PAUSE, unstressed
+from edgettsd.frontends.english.letters import LetterToSound, one_stress
+from edgettsd.frontends.english.lexicon import MAX_WORD, Lexicon
+from edgettsd.frontends.english.phones import FUNCTION_WORDS, PAUSE, unstressed
 
 MARKS = ",;:.!?"
 

@@ -10,10 +10,10 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from edgettsd.text.english import numbers, tables
-from edgettsd.text.english.phones import FUNCTION_WORDS
-from edgettsd.text.english.quantities import QUANTITIES, Handler
-from edgettsd.text.english.scan import Known, Scan, letters, words_of
+from edgettsd.frontends.english import numbers, tables
+from edgettsd.frontends.english.phones import FUNCTION_WORDS
+from edgettsd.frontends.english.quantities import QUANTITIES, Handler
+from edgettsd.frontends.english.scan import Known, Scan, letters, words_of
 
 # What NFKC would make unreadable is replaced before it.
 _BEFORE = str.maketrans(

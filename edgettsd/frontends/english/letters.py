@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgettsd.errors import ModelInvalidError
+from edgettsd.frontends.english.phones import PHONES
 from edgettsd.models.safetensors import SafetensorsFile
-from edgettsd.text.english.phones import PHONES
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz'"
 MAX_LETTERS = 40

@@ -9,12 +9,12 @@ from os import PathLike
 from pathlib import Path
 
 from edgettsd.errors import InvalidOptionError, ModelInvalidError
-from edgettsd.text.english.durations import Durations, sequence
-from edgettsd.text.english.frames import SPECIAL_IDS, pair_ids, slots
-from edgettsd.text.english.letters import LetterToSound
-from edgettsd.text.english.lexicon import Lexicon
-from edgettsd.text.english.pronounce import MARKS, Pronouncer
-from edgettsd.text.english.reader import read
+from edgettsd.frontends.english.durations import Durations, sequence
+from edgettsd.frontends.english.frames import SPECIAL_IDS, pair_ids, slots
+from edgettsd.frontends.english.letters import LetterToSound
+from edgettsd.frontends.english.lexicon import Lexicon
+from edgettsd.frontends.english.pronounce import MARKS, Pronouncer
+from edgettsd.frontends.english.reader import read
 
 FILES = ("lexicon.bin", "letters.bin", "durations.bin")
 """Names of the data files in a bundle."""

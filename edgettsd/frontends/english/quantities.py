@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from edgettsd.text.english import numbers, tables
-from edgettsd.text.english.scan import Scan
+from edgettsd.frontends.english import numbers, tables
+from edgettsd.frontends.english.scan import Scan
 
 Handler = Callable[[Scan], bool]
 

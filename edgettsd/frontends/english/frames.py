@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from edgettsd.text.english.phones import PAUSE, PHONES
+from edgettsd.frontends.english.phones import PAUSE, PHONES
 
 SLOT_SECONDS = 0.04
 # A gap between words that is shorter than this has no slot: its neighbours share it. Longer ones are kept:

@@ -1,0 +1,1 @@
+"""Text front ends that are more than a tokenizer; a model family imports the one that its bundle names."""
