@@ -108,8 +108,13 @@ class QueueingEngine(Generic[Job]):
     def _put(self, job: Job) -> int:
         """Queue an utterance, in place of others if it interrupts; its id. Raises QueueFullError."""
         request = job.request
+        options = request.options
         new, replaced = self._queue.put(
-            request.client, request.options.priority, job, interrupt=request.options.interrupt
+            request.client,
+            options.priority,
+            job,
+            interrupt=options.interrupt,
+            render=request.fd is not None,
         )
         for entry in replaced:
             self._end(entry, Reason.REPLACED)

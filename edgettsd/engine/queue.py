@@ -1,7 +1,8 @@
 """The utterance queue: order, limits, priorities and ownership, without any I/O.
 
-One utterance is active at a time; the others wait by priority, then first come first served. What an
-arriving utterance does to the others follows speech-dispatcher's classes:
+One utterance is active at a time; the others wait by priority, then speech for the device before renders
+(what goes into a client's descriptor), then first come first served. What an arriving utterance for the
+device does to the others of the device follows speech-dispatcher's classes:
 
 ============  ======================================================================================
 important     Goes first. Never replaced by another utterance, not even by one with `interrupt`.
@@ -17,13 +18,19 @@ An arriving important, message or text ends an active text, notification or prog
 notifications; an important or message leaves a waiting text or progress where it is. `interrupt` also ends
 everything active or waiting of its own or a lower class. All of these end with reason "replaced".
 
+Nobody hears a render, so its class is its place in the order and nothing else: renders and speech for the
+device never end each other, and a render ends no other. With `interrupt` it ends its own caller's renders of
+its own or a lower class, important ones excepted.
+
 Both engines use this module, so a client sees the same behaviour from either.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from edgettsd.engine._api import Priority
@@ -43,6 +50,12 @@ class Entry(Generic[T]):
     client: str
     priority: Priority
     item: T
+    render: bool = False
+
+    @property
+    def place(self) -> tuple[Priority, bool, int]:
+        """Its place in the order: the lower one goes first."""
+        return self.priority, self.render, self.id
 
 
 class UtteranceQueue(Generic[T]):
@@ -76,7 +89,7 @@ class UtteranceQueue(Generic[T]):
         return tuple(self._waiting)
 
     def put(
-        self, client: str, priority: Priority, item: T, *, interrupt: bool = False
+        self, client: str, priority: Priority, item: T, *, interrupt: bool = False, render: bool = False
     ) -> tuple[Entry[T], list[Entry[T]]]:
         """Accept an utterance; returns it and every utterance that it ends with reason "replaced".
 
@@ -84,32 +97,46 @@ class UtteranceQueue(Generic[T]):
         the engine has to stop it. The new one itself is listed when it was dropped on arrival.
         Raises QueueFullError, and then nothing has changed.
         """
-        dropped = priority is Priority.NOTIFICATION and self._busy_above(Priority.NOTIFICATION)
-        victims = (
-            [] if dropped else [entry for entry in self._all() if self._replaces(priority, interrupt, entry)]
-        )
+        new = Entry(self._last_id + 1, client, priority, item, render)
+        dropped = not render and priority is Priority.NOTIFICATION and self._busy_above(priority)
+        victims = [] if dropped else [entry for entry in self._all() if self._ends(new, interrupt, entry)]
         kept = [entry for entry in self._waiting if entry not in victims]
         if not dropped:
             self._check_room(kept, client)
-        self._last_id += 1
-        new = Entry(self._last_id, client, priority, item)
+        self._last_id = new.id
         if dropped:
             self._remember(new)
             return new, [new]
         for entry in self._waiting:
             if entry in victims:
                 self._remember(entry)
-        position = sum(entry.priority <= priority for entry in kept)
-        kept.insert(position, new)
-        self._waiting = kept
+        self._waiting = sorted([*kept, new], key=attrgetter("place"))
         return new, victims
 
-    def take(self) -> Entry[T] | None:
-        """Make the first waiting utterance the active one; None when nothing waits or one is active."""
-        if self._active is not None or not self._waiting:
+    def first(self, ready: Callable[[T], bool] | None = None) -> Entry[T] | None:
+        """The one that `take` with the same `ready` would take if none were active; None: nothing waits."""
+        return next((entry for entry in self._waiting if ready is None or ready(entry.item)), None)
+
+    def take(self, ready: Callable[[T], bool] | None = None) -> Entry[T] | None:
+        """Make the first waiting utterance that is ready the active one; None when there is none, or one is
+        active."""
+        entry = self.first(ready)
+        if self._active is not None or entry is None:
             return None
-        self._active = self._waiting.pop(0)
-        return self._active
+        self._waiting.remove(entry)
+        self._active = entry
+        return entry
+
+    def put_back(self) -> Entry[T]:
+        """The active utterance waits again, in its old place, and goes on when it is taken anew; returns it.
+
+        Raises RuntimeError when there is none.
+        """
+        if self._active is None:
+            raise RuntimeError("put_back() without an active utterance")
+        entry, self._active = self._active, None
+        self._waiting = sorted([*self._waiting, entry], key=attrgetter("place"))
+        return entry
 
     def finish(self) -> Entry[T]:
         """The active utterance has ended; returns it. Raises RuntimeError when there is none."""
@@ -154,14 +181,19 @@ class UtteranceQueue(Generic[T]):
         return ([self._active] if self._active is not None else []) + self._waiting
 
     def _busy_above(self, priority: Priority) -> bool:
-        return any(entry.priority < priority for entry in self._all())
+        return any(entry.priority < priority for entry in self._all() if not entry.render)
 
-    def _replaces(self, priority: Priority, interrupt: bool, old: Entry[T]) -> bool:
-        """Whether an arriving utterance of class `priority` ends `old`."""
-        if old.priority is Priority.IMPORTANT:
+    def _ends(self, new: Entry[T], interrupt: bool, old: Entry[T]) -> bool:
+        """Whether the arriving utterance `new` ends `old`."""
+        if old.priority is Priority.IMPORTANT or old.render is not new.render:
             return False
-        if interrupt and old.priority >= priority:
-            return True
+        interrupted = interrupt and old.priority >= new.priority
+        if new.render:
+            return interrupted and old.client == new.client
+        return interrupted or self._replaces(new.priority, old)
+
+    def _replaces(self, priority: Priority, old: Entry[T]) -> bool:
+        """Whether an arriving utterance of class `priority` ends `old` even without `interrupt`."""
         active = old is self._active
         match priority:
             case Priority.IMPORTANT | Priority.MESSAGE:

@@ -171,6 +171,68 @@ def test_limits_refuse_and_change_nothing():
     assert ids(queue.waiting) == [1, 2, 3]
 
 
+def test_a_class_is_served_for_the_device_first_then_by_arrival():
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    for priority, render in ((M, True), (P, False), (M, False), (IM, True), (M, True), (M, False)):
+        queue.put("a", priority, "x", render=render)
+    assert ids(queue.waiting) == [4, 3, 6, 1, 5, 2]
+
+
+@pytest.mark.parametrize("active", [True, False])
+@pytest.mark.parametrize("render", [True, False])
+@pytest.mark.parametrize("old", Priority)
+@pytest.mark.parametrize("new", Priority)
+@pytest.mark.parametrize("interrupt", [True, False])
+def test_renders_and_speech_for_the_device_never_end_each_other(new, old, render, active, interrupt):
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    queue.put("a", old, "old", render=not render)
+    if active:
+        queue.take()
+    entry, replaced = queue.put("a", new, "new", render=render, interrupt=interrupt)
+    assert replaced == []
+    assert entry in queue.waiting
+
+
+@pytest.mark.parametrize("active", [True, False])
+@pytest.mark.parametrize("old", Priority)
+@pytest.mark.parametrize("new", Priority)
+def test_renders_never_end_each_other(new, old, active):
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    queue.put("a", old, "old", render=True)
+    if active:
+        queue.take()
+    assert queue.put("a", new, "new", render=True)[1] == []
+    assert queue.put("b", new, "new", render=True, interrupt=True)[1] == [], "of another caller"
+
+
+def test_interrupt_ends_the_callers_own_renders_of_its_class_and_below_but_never_important():
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    for priority in Priority:
+        queue.put("a", priority, "old", render=True)
+    assert queue.take() is not None, "the important one"
+    _, replaced = queue.put("a", T, "new", render=True, interrupt=True)
+    assert [entry.priority for entry in replaced] == [T, N, P]
+    _, replaced = queue.put("a", IM, "new", render=True, interrupt=True)
+    assert [entry.priority for entry in replaced] == [M, T]
+    assert queue.active is not None and queue.active.priority is IM
+
+
+def test_what_is_put_back_goes_on_before_those_that_came_later():
+    queue: UtteranceQueue[str] = UtteranceQueue()
+    with pytest.raises(RuntimeError, match="put_back"):
+        queue.put_back()
+    first = queue.put("a", M, "first", render=True)[0]
+    second = queue.put("a", M, "second", render=True)[0]
+    queue.take()
+    speech = queue.put("b", M, "speech")[0]
+    assert queue.put_back() is first and queue.active is None
+    assert list(queue.waiting) == [speech, first, second]
+    assert queue.take(lambda item: item != "speech") is first
+    assert queue.first(lambda item: item == "second") is second and queue.first(lambda item: False) is None
+    queue.finish()
+    assert queue.take() is speech
+
+
 def test_the_active_one_does_not_count_and_replaced_ones_make_room():
     queue: UtteranceQueue[str] = UtteranceQueue(limit=1, per_client=1)
     fill(queue, M)
@@ -229,8 +291,15 @@ def test_history_is_bounded():
 
 
 step = st.one_of(
-    st.tuples(st.just("put"), st.sampled_from("abc"), st.sampled_from(list(Priority)), st.booleans()),
+    st.tuples(
+        st.just("put"),
+        st.sampled_from("abc"),
+        st.sampled_from(list(Priority)),
+        st.booleans(),
+        st.booleans(),
+    ),
     st.just(("take",)),
+    st.just(("put_back",)),
     st.just(("finish",)),
     st.just(("clear",)),
     st.tuples(st.just("remove"), st.integers(1, 30)),
@@ -244,16 +313,19 @@ def test_every_accepted_utterance_ends_exactly_once(steps):
     ended: list[int] = []
     for action, *args in steps:
         if action == "put":
-            client, priority, interrupt = args
+            client, priority, interrupt, render = args
             try:
-                new, replaced = queue.put(client, priority, 0, interrupt=interrupt)
+                new, replaced = queue.put(client, priority, 0, interrupt=interrupt, render=render)
             except QueueFullError:
                 continue
             accepted.add(new.id)
             assert not any(e.priority is IM for e in replaced)
+            assert all(e is new or e.render is render for e in replaced)
             ended += [e.id for e in replaced if e is not queue.active]
         elif action == "take":
             queue.take()
+        elif action == "put_back" and queue.active:
+            queue.put_back()
         elif action == "finish" and queue.active:
             ended.append(queue.finish().id)
         elif action == "clear":
@@ -262,9 +334,11 @@ def test_every_accepted_utterance_ends_exactly_once(steps):
             with contextlib.suppress(KeyError):
                 ended.append(queue.remove(*args).id)
         waiting = queue.waiting
-        assert len(waiting) <= 5
-        assert [e.priority for e in waiting] == sorted(e.priority for e in waiting)
-        assert sum(e.priority is T for e in waiting) <= 1 and sum(e.priority is P for e in waiting) <= 1
+        # What was put back was accepted before.
+        assert len(waiting) <= 6
+        assert [e.place for e in waiting] == sorted(e.place for e in waiting)
+        spoken = [e.priority for e in waiting if not e.render]
+        assert spoken.count(T) <= 1 and spoken.count(P) <= 1
     alive = ids(queue.waiting) + ([queue.active.id] if queue.active else [])
     assert len(set(ended)) == len(ended)
     assert set(ended) | set(alive) == accepted and not set(ended) & set(alive)

@@ -1,0 +1,150 @@
+"""Renders (SynthesizeToFd) and speech for the device beside each other: who waits for whom, who ends whom.
+
+Both engines keep the same rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+from engine_rig import expected_pcm
+
+from cython_kernels.playout import FakeSink
+from edgettsd.config import Config
+from edgettsd.engine._api import Engine, Priority, Reason, Request, SpeakOptions
+from edgettsd.engine.engine import Engine as RealEngine
+from edgettsd.engine.fake import FakeEngine
+from edgettsd.engine.parts import FakeParts
+
+FRAMES = 25
+# 25 frames in either engine.
+TEXT = "Hello. fake:seconds=2"
+
+
+def make(kind: str) -> Engine:
+    if kind == "fake":
+        return FakeEngine(Config(), 100.0)
+    sink = FakeSink(speed=20, buffer=1 << 16, capture=1 << 22)
+    return RealEngine(Config(), load=lambda _: FakeParts(eos_after=FRAMES), sink=sink)
+
+
+@pytest.fixture(params=["fake", "real"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    return make(request.param)
+
+
+class Driver:
+    """A started engine with its ends written down, and readers of its renders."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.ends: dict[int, Reason] = {}
+        self.order: list[int] = []
+        self.bytes: dict[int, asyncio.Task[bytes]] = {}
+        engine.on_finished = self._on_finished
+
+    def _on_finished(self, utterance: int, reason: Reason, stats: Any) -> None:
+        assert utterance not in self.ends, "finished twice"
+        self.ends[utterance] = reason
+        self.order.append(utterance)
+
+    def say(self, priority: Priority, *, client: str = ":1.1", interrupt: bool = False) -> int:
+        return self.engine.speak(Request(TEXT, SpeakOptions(priority=priority, interrupt=interrupt), client))
+
+    def render(self, priority: Priority, *, client: str = ":1.1", interrupt: bool = False) -> int:
+        reader, writer = os.pipe()
+        options = SpeakOptions(priority=priority, interrupt=interrupt)
+        utterance = self.engine.speak(Request(TEXT, options, client, writer))
+        self.bytes[utterance] = asyncio.create_task(asyncio.to_thread(_read_all, reader))
+        return utterance
+
+    async def all_ended(self, count: int) -> None:
+        async with asyncio.timeout(20):
+            while len(self.ends) < count:
+                await asyncio.sleep(0.005)
+
+
+def _read_all(fd: int) -> bytes:
+    with open(fd, "rb") as file:
+        return file.read()
+
+
+def drive(engine: Engine, test: Any) -> None:
+    async def body() -> None:
+        driver = Driver(engine)
+        await engine.start()
+        try:
+            await test(driver)
+        finally:
+            await engine.stop()
+            await asyncio.gather(*driver.bytes.values())
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("priority", Priority)
+def test_renders_at_the_same_time_are_all_delivered(engine: Engine, priority: Priority) -> None:
+    async def test(d: Driver) -> None:
+        ids = [d.render(priority, client=f":1.{n}") for n in range(3)]
+        await d.all_ended(3)
+        assert d.order == ids and set(d.ends.values()) == {Reason.COMPLETED}
+        got = [await d.bytes[utterance] for utterance in ids]
+        assert all(len(data) == 2 * 1920 * FRAMES for data in got)
+        if isinstance(engine, RealEngine):
+            assert all(data == expected_pcm(FRAMES) for data in got)
+
+    drive(engine, test)
+
+
+@pytest.mark.parametrize("priority", Priority)
+@pytest.mark.parametrize("interrupt", [False, True])
+def test_speech_does_not_end_anybodys_render(engine: Engine, priority: Priority, interrupt: bool) -> None:
+    async def test(d: Driver) -> None:
+        ids = [d.render(each) for each in Priority]
+        ids.append(d.say(priority, interrupt=interrupt))
+        await d.all_ended(len(ids))
+        assert set(d.ends.values()) == {Reason.COMPLETED}
+
+    drive(engine, test)
+
+
+@pytest.mark.parametrize("priority", Priority)
+@pytest.mark.parametrize("interrupt", [False, True])
+def test_a_render_does_not_end_what_is_spoken_or_waits(
+    engine: Engine, priority: Priority, interrupt: bool
+) -> None:
+    async def test(d: Driver) -> None:
+        ids = [d.say(Priority.PROGRESS), d.say(Priority.PROGRESS)]
+        ids.append(d.render(priority, interrupt=interrupt))
+        await d.all_ended(len(ids))
+        assert set(d.ends.values()) == {Reason.COMPLETED}
+
+    drive(engine, test)
+
+
+def test_interrupt_of_a_render_ends_the_callers_own_renders(engine: Engine) -> None:
+    async def test(d: Driver) -> None:
+        mine, waiting = d.render(Priority.MESSAGE), d.render(Priority.TEXT)
+        theirs, important = d.render(Priority.MESSAGE, client=":1.2"), d.render(Priority.IMPORTANT)
+        new = d.render(Priority.MESSAGE, interrupt=True)
+        await d.all_ended(5)
+        replaced = {utterance for utterance, reason in d.ends.items() if reason is Reason.REPLACED}
+        assert replaced == {mine, waiting}
+        assert d.ends[theirs] is d.ends[important] is d.ends[new] is Reason.COMPLETED
+
+    drive(engine, test)
+
+
+def test_a_waiting_notification_for_the_device_is_dropped_by_speech_alone(engine: Engine) -> None:
+    async def test(d: Driver) -> None:
+        first = d.render(Priority.MESSAGE)
+        notification = d.say(Priority.NOTIFICATION)
+        second = d.render(Priority.MESSAGE)
+        await d.all_ended(3)
+        assert set(d.ends.values()) == {Reason.COMPLETED}
+        assert set(d.order) == {first, second, notification}
+
+    drive(engine, test)
