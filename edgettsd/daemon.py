@@ -29,6 +29,7 @@ from edgettsd.hw.rearrange import Speeds, arrangement, rearrange
 from edgettsd.hw.threads import name_thread, pin_thread
 from edgettsd.models import default
 from edgettsd.notify import Notifier
+from edgettsd.supervisor import Supervisor, SupervisorError
 
 log = logging.getLogger("edgettsd")
 
@@ -234,6 +235,8 @@ async def _serve(
         return _fail(notifier, EXIT_MODEL, f"{error.name}: {error}", messages.MODEL_REFUSED)
     except ConfigError as error:
         return _fail(notifier, EXIT_CONFIG, str(error))
+    except SupervisorError as error:
+        return _fail(notifier, EXIT_FAILED, str(error), messages.TASK_FAILED)
     except Exception as error:
         log.exception("unexpected failure")
         return _fail(notifier, EXIT_FAILED, f"failed: {type(error).__name__}: {error}")
@@ -252,25 +255,31 @@ async def _run(
     machine: tuple[Profile, Plan],
     calibration: Sequence[str] | None,
 ) -> int:
-    """Start the engine, serve it, stop it again. Raises BusError, SpeechError, ConfigError."""
-    stopped = asyncio.create_task(stop.wait())
-    lost = asyncio.create_task(connection.lost())
-    background: list[asyncio.Task[None]] = []
+    """Start the engine, serve it, stop it again.
+
+    Raises BusError, SpeechError, ConfigError, SupervisorError.
+    """
+    supervisor = Supervisor()
+    supervisor.watch_loop()
+    stopped = supervisor.spawn("stop signal", stop.wait())
+    lost = supervisor.spawn("bus connection", connection.lost())
+    fatal = supervisor.spawn("supervisor", supervisor.fatal())
+    ends: set[asyncio.Task[Any]] = {stopped, lost, fatal}
     profile, plan = machine
     limits = Limits(config.engine.max_text_bytes, config.engine.max_seconds)
-    service = SpeechService(engine, connection, limits, __version__, config.engine.voice)
+    service = SpeechService(engine, connection, limits, __version__, config.engine.voice, supervisor)
     serving = False
     try:
         notifier.send(STATUS="Loading the model")
-        if not await _unless({stopped, lost}, engine.load()):
-            return _end(lost)
+        if not await _unless(ends, engine.load()):
+            return _end(lost, fatal)
         # Callers do not wait for the weights: an activation by the bus takes 25 s at most. They are answered,
         # and what they say is spoken once the model is there.
         service.start()
         serving = True
         await connection.acquire(BUS_NAME)
-        if not await _unless({stopped, lost}, engine.start()):
-            return _end(lost)
+        if not await _unless(ends, engine.start()):
+            return _end(lost, fatal)
         notifier.send(READY="1", STATUS=f"Ready: {engine.model_name} at {engine.sample_rate} Hz")
         _place_loop(plan)
         log.info(
@@ -280,14 +289,14 @@ async def _run(
             engine.sample_rate,
             extra={"message_id": messages.STARTED},
         )
-        background.append(asyncio.create_task(watchdog.feed(notifier, engine.heartbeat)))
+        supervisor.keep("watchdog", lambda: watchdog.feed(notifier, engine.heartbeat), vital=True)
         if calibration is not None and calibrate.known(profile, config, cache_folder()) is None:
             quiet = calibrate_when_idle(calibration, lambda: engine.state is State.IDLE)
-            background.append(asyncio.create_task(quiet))
+            supervisor.spawn("calibration", quiet)
         sensors = thermal.Sensors(profile.zones)
-        background.append(asyncio.create_task(thermal.watch(sensors, _keep_cool(engine, profile))))
-        await asyncio.wait({stopped, lost}, return_when=asyncio.FIRST_COMPLETED)
-        return _end(lost)
+        supervisor.keep("thermal watch", lambda: thermal.watch(sensors, _keep_cool(engine, profile)))
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        return _end(lost, fatal)
     finally:
         notifier.send(STOPPING="1", STATUS="Stopping")
         try:
@@ -297,10 +306,7 @@ async def _run(
             log.error("the engine did not stop within %g s", STOP_SECONDS)
         if serving and not lost.done():
             await service.close()
-        for task in (stopped, lost, *background):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await supervisor.close()
 
 
 async def _unless(ends: set[asyncio.Task[Any]], work: Coroutine[Any, Any, None]) -> bool:
@@ -315,10 +321,11 @@ async def _unless(ends: set[asyncio.Task[Any]], work: Coroutine[Any, Any, None])
     return False
 
 
-def _end(lost: asyncio.Task[BusLostError]) -> int:
-    """The exit status of a daemon that was stopped; raises BusLostError when it was not."""
-    if lost.done():
-        raise lost.result()
+def _end(lost: asyncio.Task[BusLostError], fatal: asyncio.Task[SupervisorError]) -> int:
+    """The exit status of a stopped daemon; raises BusLostError or SupervisorError where one is the end."""
+    for end in (lost, fatal):
+        if end.done():
+            raise end.result()
     return EXIT_OK
 
 

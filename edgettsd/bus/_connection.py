@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -20,6 +21,8 @@ from dbus_fast import (
 from dbus_fast.aio import MessageBus
 
 from edgettsd.bus._socket import make_patient
+
+log = logging.getLogger(__name__)
 
 DBUS = "org.freedesktop.DBus"
 DBUS_PATH = "/org/freedesktop/DBus"
@@ -99,7 +102,7 @@ class Connection:
         # dbus-fast would go on to use the number of a closed descriptor.
         if not self._bus.connected:
             return
-        self._bus.send(message).add_done_callback(lambda sent: sent.cancelled() or sent.exception())
+        self._bus.send(message).add_done_callback(_sent)
 
     async def call(self, message: Message, timeout: float | None = CALL_SECONDS) -> list[Any]:
         """Call a method and return the reply's body. Raises CallError, BusLostError, TimeoutError."""
@@ -176,3 +179,10 @@ class Connection:
         """Disconnect; idempotent."""
         if self._bus.connected:
             self._bus.disconnect()
+
+
+def _sent(future: asyncio.Future[Any]) -> None:
+    """Log what kept a message from being sent, except the end of the connection, which `lost` tells."""
+    error = None if future.cancelled() else future.exception()
+    if error is not None and not isinstance(error, (OSError, EOFError)):
+        log.error("a message was not sent: %s: %s", type(error).__name__, error)

@@ -32,6 +32,7 @@ from edgettsd.bus._options import Limits, check_text, parse_options
 from edgettsd.bus._values import variants
 from edgettsd.engine._api import Engine, Reason, Request, SpeakOptions
 from edgettsd.errors import InvalidOptionError, SpeechError
+from edgettsd.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
 
@@ -70,17 +71,25 @@ class _Call:
 class SpeechService:
     """Serves one engine on one connection; `start` before the name is acquired, `close` after the engine.
 
-    `default_voice` is the voice of callers that name none; empty: the engine's first.
+    `default_voice` is the voice of callers that name none; empty: the engine's first. `supervisor` owns the
+    service's tasks, and its failures are told in Stats and in the property Problems.
     """
 
     def __init__(
-        self, engine: Engine, connection: Connection, limits: Limits, version: str, default_voice: str = ""
+        self,
+        engine: Engine,
+        connection: Connection,
+        limits: Limits,
+        version: str,
+        default_voice: str,
+        supervisor: Supervisor,
     ) -> None:
         self._engine = engine
         self._connection = connection
         self._limits = limits
         self._version = version
         self._default_voice = default_voice
+        self._supervisor = supervisor
         self._contract = Contract.load()
         self._methods: dict[str, Callable[[_Call], list[Any]]] = {
             "Speak": self._speak,
@@ -90,16 +99,15 @@ class SpeechService:
             "Pause": self._pause,
             "Resume": self._resume,
             "ListVoices": lambda call: [self._voices()],
-            "Stats": lambda call: [json.dumps(self._engine.stats())],
+            "Stats": lambda call: [self._stats()],
         }
         assert self._methods.keys() == self._contract.methods.keys()
         self._published: dict[str, Variant] = {}
         self._publish_soon: asyncio.Handle | None = None
         # While a call runs, the engine's events wait here: the caller learns the id before it hears of it.
         self._held: list[Callable[[], None]] | None = None
-        # client_bound utterances by client, and the task that starts watching that client.
+        # client_bound utterances by client.
         self._bound: dict[str, set[int]] = {}
-        self._watches: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Take calls and the engine's events from now on."""
@@ -107,6 +115,7 @@ class SpeechService:
         self._engine.on_started = self._on_started
         self._engine.on_finished = self._on_finished
         self._engine.on_changed = self._on_changed
+        self._supervisor.on_changed = self._on_changed
         self._connection.on_message(self._on_message)
 
     async def close(self) -> None:
@@ -114,8 +123,6 @@ class SpeechService:
         if self._publish_soon is not None:
             self._publish_soon.cancel()
         self._publish()
-        for task in self._watches:
-            task.cancel()
         await self._connection.flush()
 
     # Incoming messages
@@ -232,6 +239,9 @@ class SpeechService:
             for voice in voices
         ]
 
+    def _stats(self) -> str:
+        return json.dumps({**self._engine.stats(), "tasks": self._supervisor.report()})
+
     def _pause(self, call: _Call) -> list[Any]:
         self._engine.pause()
         return []
@@ -250,6 +260,7 @@ class SpeechService:
             "QueueLength": engine.queue_length,
             "Model": engine.model_name,
             "SampleRate": engine.sample_rate,
+            "Problems": self._supervisor.problems(),
             "Version": self._version,
         }
         types = self._contract.properties
@@ -320,9 +331,7 @@ class SpeechService:
             self._bound[client] = set()
             # Not by the task: it must come before the RemoveMatch of an utterance that ends at once.
             self._connection.send(_bus_call("AddMatch", _watch_rule(client)))
-            task = asyncio.get_running_loop().create_task(self._watch(client))
-            self._watches.add(task)
-            task.add_done_callback(self._watches.discard)
+            self._supervisor.spawn("client watch", self._watch(client))
         self._bound[client].add(utterance)
 
     def _unbind(self, utterance: int) -> None:

@@ -37,6 +37,12 @@ def table(stats: Mapping[str, Any]) -> list[str]:
     plain = {name: value for name, value in stats.items() if not isinstance(value, (dict, list))}
     width = max(map(len, plain), default=0)
     lines = [f"{name:{width}}  {value}" for name, value in plain.items()]
+    if failed := {name: task for name, task in stats.get("tasks", {}).items() if task["failures"]}:
+        lines += ["", "task                   failures  state"]
+        lines += [
+            f"  {name:20} {task['failures']:8}  {task['state']}: {task['reason']}"
+            for name, task in failed.items()
+        ]
     shares = stats.get("attribution", {})
     if shares.get("wall"):
         lines += ["", "last utterance                ms  share"]

@@ -31,6 +31,8 @@ async def run(options: argparse.Namespace) -> int:
     print(f"waiting  {properties['QueueLength']}")
     print(f"model    {properties['Model']}, {properties['SampleRate']} Hz")
     print(f"version  {properties['Version']}")
+    for problem in properties["Problems"]:
+        print(f"problem  {problem}")
     return Exit.OK
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import os
 import re
@@ -33,6 +34,8 @@ from edgettsd.engine.wav import wav_header
 from edgettsd.errors import NotReadyError
 from edgettsd.hw.placement import Cpus
 from edgettsd.hw.rearrange import Stages
+
+log = logging.getLogger(__name__)
 
 SAMPLE_RATE = 24_000
 FRAME_SAMPLES = 1920
@@ -172,6 +175,10 @@ class FakeEngine(QueueingEngine[_Job]):
         except BrokenPipeError:
             reason = Reason.ABORTED
         except OSError:
+            reason = Reason.ERROR
+        except Exception:
+            # Nobody awaits this task, and the utterance must end.
+            log.exception("utterance %d", entry.id)
             reason = Reason.ERROR
         self._queue.finish()
         self._task = None

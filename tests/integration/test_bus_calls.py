@@ -52,6 +52,7 @@ def test_properties_and_their_changes(system):
             "QueueLength": ("u", 0),
             "Model": ("s", "fake"),
             "SampleRate": ("u", 24000),
+            "Problems": ("as", []),
             "Version": ("s", __version__),
         }
         ids = [await c.speak("fake:seconds=2") for _ in range(3)]

@@ -272,6 +272,7 @@ def test_status(system):
         "queue_length": 1,
         "model": "fake",
         "sample_rate": 24000,
+        "problems": [],
         "version": __version__,
     }
     text = system.ctl("status").stdout.decode()

@@ -47,7 +47,7 @@ def test_every_member_is_documented_and_no_other() -> None:
         == methods
     )
     assert set(re.findall(r"^### (\w+)", _section("Signals"), re.M)) == signals
-    assert dict(re.findall(r"^\| `(\w+)` \| (\w) \|", _section("Properties"), re.M)) == properties
+    assert dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", _section("Properties"), re.M)) == properties
 
 
 def test_options_are_documented_with_their_types() -> None:

@@ -25,6 +25,7 @@ from cython_kernels.fake import frame_codes, frame_pcm
 from edgettsd.bus import Connection, Limits, SpeechService
 from edgettsd.config import Config
 from edgettsd.engine import scripted
+from edgettsd.supervisor import Supervisor
 
 SPF = 1920
 LONG_TEXT = "This text is long enough, so that its cap of many hundred frames is far from what is heard. " * 3
@@ -171,7 +172,7 @@ def test_the_event_loop_never_works_for_20_ms_at_once(
         )
         engine = scripted.make(config, "frames=2")
         connection = await Connection.open(address=bus.address)
-        service = SpeechService(engine, connection, Limits(100_000, 300.0), "0")
+        service = SpeechService(engine, connection, Limits(100_000, 300.0), "0", "", Supervisor())
         await engine.start()
         service.start()
         await connection.acquire("org.edgettsd.Speech1")
