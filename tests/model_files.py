@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from edgettsd_tools.convert import Options, convert
-from edgettsd_tools.make_checkpoint import make_checkpoint
+from edgettsd_tools.families.qwen3_tts.make_checkpoint import make_checkpoint
 from edgettsd_tools.safetensors_writer import Entry, write_safetensors
 
 from edgettsd.models.safetensors import SafetensorsFile

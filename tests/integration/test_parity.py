@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edgettsd_tools import parity
+from edgettsd_tools.families.qwen3_tts import parity
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data" / "oracle"

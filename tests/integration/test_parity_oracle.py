@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edgettsd_tools import parity
 from edgettsd_tools.convert import Options, convert
-from edgettsd_tools.oracle_cases import VOICE_CASES
+from edgettsd_tools.families.qwen3_tts import parity
+from edgettsd_tools.families.qwen3_tts.oracle_cases import VOICE_CASES
 from english_files import english_checkpoint
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edgettsd_tools import parity
-from edgettsd_tools.parity_parts import DECODER_DB
+from edgettsd_tools.families.qwen3_tts import parity
+from edgettsd_tools.families.qwen3_tts.parity_parts import DECODER_DB
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data" / "oracle" / "voice"

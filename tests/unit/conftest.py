@@ -21,7 +21,7 @@ _TOKENIZERS: dict[tuple[Any, ...], bytes] = {}
 def remembered_tokenizers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the tokenizer of unchanged files once: it is most of a tiny conversion's time."""
     # Here, for the kernels' tests run without gguf on aarch64.
-    from edgettsd_tools.tokenizer_gguf import write_tokenizer
+    from edgettsd_tools.families.qwen3_tts.tokenizer_gguf import write_tokenizer
 
     def remember(path: Path, folder: Path, size: int, wanted: dict[str, int]) -> None:
         files = ("vocab.json", "merges.txt", "tokenizer_config.json")
@@ -34,4 +34,4 @@ def remembered_tokenizers(monkeypatch: pytest.MonkeyPatch) -> None:
             _TOKENIZERS[key] = path.read_bytes()
         path.write_bytes(_TOKENIZERS[key])
 
-    monkeypatch.setattr("edgettsd_tools.tokenizer_gguf.write_tokenizer", remember)
+    monkeypatch.setattr("edgettsd_tools.families.qwen3_tts.tokenizer_gguf.write_tokenizer", remember)

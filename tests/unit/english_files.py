@@ -7,7 +7,7 @@ from typing import Any
 
 import model_files
 import numpy as np
-from edgettsd_tools.frontend import write_frontend
+from edgettsd_tools.families.qwen3_tts.frontend import write_frontend
 from edgettsd_tools.safetensors_writer import Entry, write_safetensors
 from edgettsd_tools.voice import lexicon
 from edgettsd_tools.voice.tensors import write_tensors

@@ -11,9 +11,10 @@ from typing import Any
 import model_files
 import numpy as np
 import pytest
-from edgettsd_tools import boards, kquants, parity_parts
+from edgettsd_tools import boards, kquants
 from edgettsd_tools.convert import Options, convert
-from edgettsd_tools.embeddings import project
+from edgettsd_tools.families.qwen3_tts import parity_parts
+from edgettsd_tools.families.qwen3_tts.embeddings import project
 from gguf import GGMLQuantizationType as Kind
 from gguf import GGUFReader
 from gguf.quants import dequantize, quantize

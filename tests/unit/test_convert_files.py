@@ -150,7 +150,7 @@ def test_a_full_disk_is_reported(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device", "talker.gguf")
 
-    monkeypatch.setattr("edgettsd_tools.gguf_lm.write_talker", fail)
+    monkeypatch.setattr("edgettsd_tools.families.qwen3_tts.gguf_lm.write_talker", fail)
     with pytest.raises(SystemExit) as caught:
         tool.main([str(model_files.checkpoint()), str(tmp_path / "out"), "--quiet"])
     assert caught.value.code == 1
@@ -174,7 +174,7 @@ def test_memory_stays_at_one_tensor(tmp_path: Path) -> None:
     """The peak of a conversion grows with its largest tensor, not with the checkpoint."""
     code = (
         "import resource, sys; from pathlib import Path; from edgettsd_tools.convert import Options, convert;"
-        "import edgettsd_tools.gguf_lm, edgettsd_tools.decoder;"
+        "import edgettsd_tools.families.qwen3_tts.gguf_lm, edgettsd_tools.families.qwen3_tts.decoder;"
         "start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
         "convert(Path(sys.argv[1]), Path(sys.argv[2]), Options());"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start)"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
-from edgettsd_tools.decoder import build_decoder
+from edgettsd_tools.families.qwen3_tts.decoder import build_decoder
 from numpy.typing import NDArray
 
 FRAMES = 45

@@ -9,7 +9,7 @@ from typing import Any
 import decoder_reference as reference
 import numpy as np
 import pytest
-from edgettsd_tools.decoder import build_decoder, parse_config
+from edgettsd_tools.families.qwen3_tts.decoder import build_decoder, parse_config
 
 TENSORS = reference.random_tensors(reference.SMALL, 1)
 

@@ -8,8 +8,8 @@ import decoder_reference as reference
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from edgettsd_tools.decoder import build_decoder
-from edgettsd_tools.decoder.toom import OUTPUTS, POINTS, fold, matrices, padding
+from edgettsd_tools.families.qwen3_tts.decoder import build_decoder
+from edgettsd_tools.families.qwen3_tts.decoder.toom import OUTPUTS, POINTS, fold, matrices, padding
 
 
 def test_matrices_are_exact() -> None:
@@ -80,7 +80,7 @@ def test_it_is_the_default_of_f32_and_multiplies_less(tmp_path: Path) -> None:
 def test_the_default_is_toom_where_it_is_exact_enough(
     needed: float, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import edgettsd_tools.decoder as decoder
+    import edgettsd_tools.families.qwen3_tts.decoder as decoder
 
     monkeypatch.setattr(decoder, "EXACT_DB", needed)
     tensors = reference.random_tensors(reference.SMALL, 3)

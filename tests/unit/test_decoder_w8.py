@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from edgettsd_tools.decoder.flatbuffer import Constant, Model
-from edgettsd_tools.decoder.ops import quantize_rows, too_uneven
+from edgettsd_tools.families.qwen3_tts.decoder.flatbuffer import Constant, Model
+from edgettsd_tools.families.qwen3_tts.decoder.ops import quantize_rows, too_uneven
 
 
 def sparse(values: list[float]) -> np.ndarray:

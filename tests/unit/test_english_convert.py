@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from edgettsd_tools.convert import Options, convert
-from edgettsd_tools.frontend import FILE, FOLDER
+from edgettsd_tools.families.qwen3_tts.frontend import FILE, FOLDER
 from english_files import english_checkpoint
 
 from edgettsd.errors import ModelInvalidError

@@ -11,7 +11,7 @@ from typing import Any
 import model_files
 import numpy as np
 import pytest
-from edgettsd_tools.parity import build_prompt, open_parts
+from edgettsd_tools.families.qwen3_tts.parity import build_prompt, open_parts
 from engine_rig import SPF, Rig, drive, expected_pcm, with_config
 from english_files import small_files
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import model_files
 import numpy as np
 import pytest
-from edgettsd_tools import gguf_lm
 from edgettsd_tools.convert import Options, convert
-from edgettsd_tools.gguf_lm import Kind
-from edgettsd_tools.make_checkpoint import make_checkpoint
+from edgettsd_tools.families.qwen3_tts import gguf_lm
+from edgettsd_tools.families.qwen3_tts.gguf_lm import Kind
+from edgettsd_tools.families.qwen3_tts.make_checkpoint import make_checkpoint
 
 from cython_kernels.llama import LlamaTalker
 from cython_kernels.predictor import GgmlPredictor

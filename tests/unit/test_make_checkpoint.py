@@ -10,7 +10,7 @@ from pathlib import Path
 import model_files
 import numpy as np
 import pytest
-from edgettsd_tools import layout, make_checkpoint, sizes, vocab, weights
+from edgettsd_tools.families.qwen3_tts import layout, make_checkpoint, sizes, vocab, weights
 
 from edgettsd.models.safetensors import SafetensorsFile
 
@@ -179,7 +179,7 @@ def test_wrong_usage_is_named(
 
 
 def test_launcher_finds_its_package_from_anywhere(tmp_path: Path) -> None:
-    tool = Path(make_checkpoint.__file__).parent.parent / "make_checkpoint"
+    tool = Path(__file__).parents[2] / "tools" / "make_checkpoint"
     code = "import sys; sys.exit(__import__('subprocess').call([sys.argv[1], '--help']))"
     done = subprocess.run([sys.executable, "-c", code, tool], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edgettsd_tools import oracle
-from edgettsd_tools.frontend import FOLDER, GivenIds, TemplateIds, write_frontend
-from edgettsd_tools.oracle_cases import CASES, TASKS, TEXTS, VOICE_CASES
+from edgettsd_tools.families.qwen3_tts import oracle
+from edgettsd_tools.families.qwen3_tts.frontend import FOLDER, GivenIds, TemplateIds, write_frontend
+from edgettsd_tools.families.qwen3_tts.oracle_cases import CASES, TASKS, TEXTS, VOICE_CASES
 from english_files import small_files
 
 from edgettsd.errors import InvalidOptionError, ModelInvalidError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edgettsd_tools.decoder import build_decoder
-from edgettsd_tools.decoder.check import decode, snr_db
+from edgettsd_tools.families.qwen3_tts.decoder import build_decoder
+from edgettsd_tools.families.qwen3_tts.decoder.check import decode, snr_db
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-eval" / "bin" / "python"

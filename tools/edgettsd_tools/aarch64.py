@@ -23,7 +23,7 @@ import numpy.typing as npt
 from cython_kernels.litert import LiteRtDecoder
 from edgettsd.models.default import BUILT_IN
 from edgettsd_tools.convert import Options, convert
-from edgettsd_tools.make_checkpoint import make_checkpoint
+from edgettsd_tools.families.qwen3_tts.make_checkpoint import make_checkpoint
 from edgettsd_tools.widen import widen
 
 # CPU model of qemu, the plug-in of ggml that fits it.

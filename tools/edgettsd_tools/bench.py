@@ -128,7 +128,7 @@ def _schedule(text: str) -> tuple[str, tuple[int, ...]]:
 def _bundle(options: argparse.Namespace) -> Path:
     """The bundle with the wished precisions, made when it is not there yet."""
     from .convert import Options, convert
-    from .make_checkpoint import main as make_checkpoint
+    from .families.qwen3_tts.make_checkpoint import main as make_checkpoint
 
     talker, _, predictor = options.precision.partition(",")
     predictor = predictor or talker

@@ -29,7 +29,7 @@ from edgettsd.hw.speed import (
     TOOM_EFFICIENCY,
     flop_per_cycle,
 )
-from edgettsd_tools.sizes import model_config
+from edgettsd_tools.families.qwen3_tts.sizes import model_config
 
 FRAME_MS = 80.0
 # Bytes of a weight in the block formats of ggml.

@@ -32,10 +32,10 @@ from edgettsd.models.manifest import (
 )
 from edgettsd.models.store import MANIFEST, PARTIAL, check_bundle
 
-from . import layout
 from .checkpoint import Checkpoint, Floats
-from .describe import Description, describe, license_of, manifest_of
-from .frontend import copy_frontend
+from .families.qwen3_tts import layout
+from .families.qwen3_tts.describe import Description, describe, license_of, manifest_of
+from .families.qwen3_tts.frontend import copy_frontend
 from .progress import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK, EXIT_USAGE, Progress, die
 
 DESCRIPTION = """\
@@ -170,10 +170,10 @@ def _write(
 ) -> None:
     """Write every file of the bundle into `partial`, the manifest last."""
     # Imported here, so that --help and refusals need none of the converter's own dependencies.
-    from .decoder import build_decoder
-    from .embeddings import write_embeddings
-    from .gguf_lm import write_predictor, write_talker
-    from .tokenizer_gguf import write_tokenizer
+    from .families.qwen3_tts.decoder import build_decoder
+    from .families.qwen3_tts.embeddings import write_embeddings
+    from .families.qwen3_tts.gguf_lm import write_predictor, write_talker
+    from .families.qwen3_tts.tokenizer_gguf import write_tokenizer
 
     talker = description.talker
     precisions = {

@@ -13,8 +13,8 @@ import torch
 
 from edgettsd.frontends.english.frames import SPECIAL_IDS, VOCAB
 from edgettsd.models.manifest import FRAMES, FRONTENDS
-from edgettsd_tools import layout, sizes
-from edgettsd_tools.frontend import write_frontend
+from edgettsd_tools.families.qwen3_tts import layout, sizes
+from edgettsd_tools.families.qwen3_tts.frontend import write_frontend
 from edgettsd_tools.safetensors_writer import Entry, write_safetensors
 from edgettsd_tools.voice.codec import Codec
 from edgettsd_tools.voice.data import LEAD

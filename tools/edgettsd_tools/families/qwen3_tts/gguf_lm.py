@@ -14,8 +14,8 @@ from gguf.quants import quantize
 from edgettsd.errors import ModelInvalidError
 from edgettsd.models.store import PREDICTOR_ARCH
 
-from . import kquants
-from .checkpoint import TensorSet
+from ... import kquants
+from ...checkpoint import TensorSet
 
 Config = Mapping[str, Any]
 Kind = gguf.GGMLQuantizationType

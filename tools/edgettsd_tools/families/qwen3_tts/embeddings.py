@@ -10,8 +10,8 @@ import numpy as np
 
 from edgettsd.errors import ModelInvalidError
 
-from .checkpoint import Floats, TensorSet
-from .safetensors_writer import Entry, write_safetensors
+from ...checkpoint import Floats, TensorSet
+from ...safetensors_writer import Entry, write_safetensors
 
 # Rows of the text table that are projected at once: 4096 x 2048 float32 are 32 MB.
 ROWS = 4096

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).resolve().parent.parent / "data" / "qwen2-merges.txt.xz"
+DATA = Path(__file__).resolve().parents[3] / "data" / "qwen2-merges.txt.xz"
 TEXT_VOCAB = 151936
 
 # Added tokens in id order from 151643; the ones in PLAIN are ordinary text to a decoder, not control tokens.

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from edgettsd_tools.frontend import FOLDER, TemplateIds
+from edgettsd_tools.families.qwen3_tts.frontend import FOLDER, TemplateIds
 
 STUBS = ("sox", "onnxruntime", "torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi")
 

@@ -10,7 +10,7 @@ import gguf
 
 from edgettsd.errors import ModelInvalidError
 
-from .checkpoint import read_json
+from ...checkpoint import read_json
 
 CLASSES = ("Qwen2Tokenizer", "Qwen2TokenizerFast")
 

@@ -14,7 +14,7 @@ from edgettsd.families.qwen3_tts import PromptBuilder, Sampling
 from edgettsd.families.qwen3_tts.tokenizer import Tokenizer
 from edgettsd.models.manifest import FRAMES
 from edgettsd.models.store import Bundle, open_bundle
-from edgettsd_tools.frontend import GivenIds
+from edgettsd_tools.families.qwen3_tts.frontend import GivenIds
 
 Floats = npt.NDArray[np.float32]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgettsd_tools import official
+from edgettsd_tools.families.qwen3_tts import official
 
 # kind, do_sample, temperature, top_k, top_p, repetition_penalty, generated ids, shape of the logits
 CASES: tuple[tuple[str, bool, float, int, float, float, int, str], ...] = (
