@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+COMPILED = sorted((ROOT / "cython_kernels").glob("*/*.pyx"))
 CHECKED = ("edgettsd", "cython_kernels", "tools", "tests")
+
+
+def _stub(module: Path) -> Path:
+    """A module's interface: at the package's top, where its import name says."""
+    return ROOT / "cython_kernels" / f"{module.stem}.pyi"
 
 
 def _run(*command: str) -> str:
@@ -45,19 +51,18 @@ def test_mypy_finds_nothing(package: str) -> None:
 
 
 def test_every_compiled_module_has_a_stub() -> None:
-    modules = sorted((ROOT / "cython_kernels").glob("*.pyx"))
-    assert modules, "no .pyx files found"
-    assert [m.name for m in modules if not m.with_suffix(".pyi").is_file()] == []
+    assert COMPILED, "no .pyx files found"
+    assert [m.name for m in COMPILED if not _stub(m).is_file()] == []
     assert (ROOT / "cython_kernels" / "py.typed").is_file()
 
 
 def test_a_stub_names_what_its_module_has() -> None:
     """Every public class and function of a .pyx is in its .pyi."""
-    for module in sorted((ROOT / "cython_kernels").glob("*.pyx")):
+    for module in COMPILED:
         names = {
-            suffix: set(re.findall(r"^(?:cdef class|class|def|cpdef \w+) (\w+)", text, re.MULTILINE))
-            for suffix in (".pyx", ".pyi")
-            for text in [module.with_suffix(suffix).read_text()]
+            path.suffix: set(re.findall(r"^(?:cdef class|class|def|cpdef \w+) (\w+)", text, re.MULTILINE))
+            for path in (module, _stub(module))
+            for text in [path.read_text()]
         }
         public = {suffix: {n for n in found if not n.startswith("_")} for suffix, found in names.items()}
         assert public[".pyx"] - public[".pyi"] == set(), module.name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from pathlib import Path
 
+import kernel_sources
 import numpy as np
 import pytest
 from engine_rig import SPF, Rig, drive, with_config
@@ -14,7 +14,6 @@ from cython_kernels.playout import FakeSink
 from edgettsd.engine._api import Reason
 from edgettsd.engine.parts import FakeParts
 
-SOURCES = Path(__file__).resolve().parents[2] / "cython_kernels" / "src"
 RATE = 24_000
 
 
@@ -61,7 +60,7 @@ def test_no_pause_where_none_is_asked_for() -> None:
 def runaway(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """et_runaway.c as a library of its own."""
     library = tmp_path_factory.mktemp("c") / "runaway.so"
-    source = SOURCES / "et_runaway.c"
+    (source,) = kernel_sources.files(["et_runaway"])
     subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, source, "-lm"], check=True)
     loaded = ctypes.CDLL(str(library))
     loaded.et_quiet_init.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_double]

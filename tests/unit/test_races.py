@@ -12,10 +12,10 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+import kernel_sources
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "cython_kernels" / "src"
 FILES = (
     "et_ring et_pipe et_pipe_blocks et_turn et_trace et_sampler et_generate et_decode et_runaway et_schedule "
     "et_fake et_playout et_playout_step et_sink_choice et_sink_fake et_fade"
@@ -29,8 +29,8 @@ def test_the_threads_of_the_daemon_under_a_sanitizer(sanitizer: str, tmp_path: P
     program = tmp_path / "pipe_stress"
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     command = [compiler, "-std=gnu11", "-O1", "-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
-    command += ["-Wno-psabi", "-I", str(SOURCES), "-o", str(program), str(ROOT / "tests/rigs/pipe_stress.c")]
-    command += [str(SOURCES / f"{name}.c") for name in FILES] + ["-lm", "-lpthread"]
+    command += ["-Wno-psabi", *kernel_sources.INCLUDES, "-o", str(program)]
+    command += [str(ROOT / "tests/rigs/pipe_stress.c"), *kernel_sources.files(FILES), "-lm", "-lpthread"]
     subprocess.run(command, check=True)
     # With address randomisation some kernels leave ThreadSanitizer no room for its shadow memory.
     for turns in "01":

@@ -9,13 +9,13 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
+import kernel_sources
 import llama_cpp
 import numpy as np
 import pytest
 import tiny_gguf as tiny
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "cython_kernels" / "src"
 FILES = (
     "et_talker_open et_talker_file et_talker_llama et_talker_matvec et_talker_matvec_weights "
     "et_talker_attend et_matvec et_ggml_graphs et_ggml_cpu et_gguf et_log et_weight_file"
@@ -41,8 +41,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-fsanitize=address,undefined",
         "-fno-sanitize-recover=all",
     ]
-    command += ["-Wno-psabi", "-I", str(SOURCES), "-isystem", str(package.parent / "include"), "-o", str(out)]
-    command += [str(ROOT / "tests/rigs/talker_stress.c"), *(str(SOURCES / f"{name}.c") for name in FILES)]
+    command += ["-Wno-psabi", *kernel_sources.INCLUDES, "-isystem", str(package.parent / "include")]
+    command += ["-o", str(out)]
+    command += [str(ROOT / "tests/rigs/talker_stress.c"), *kernel_sources.files(FILES)]
     command += [
         f"-L{lib}",
         f"-Wl,-rpath,{lib}",

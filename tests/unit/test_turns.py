@@ -7,10 +7,10 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+import kernel_sources
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "cython_kernels" / "src"
 FILES = ["et_ring", "et_pipe", "et_pipe_blocks", "et_turn"]
 # Without an answer the wait ends after 2 ms.
 LONGEST_US = 2000
@@ -20,8 +20,8 @@ LONGEST_US = 2000
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = tmp_path_factory.mktemp("turns") / "turns"
     compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
-    command = [compiler, "-std=gnu11", "-O1", "-Wall", "-Werror", "-I", str(SOURCES), "-o", str(built)]
-    command += [str(ROOT / "tests/rigs/turns.c"), *(str(SOURCES / f"{name}.c") for name in FILES)]
+    command = [compiler, "-std=gnu11", "-O1", "-Wall", "-Werror", *kernel_sources.INCLUDES, "-o", str(built)]
+    command += [str(ROOT / "tests/rigs/turns.c"), *kernel_sources.files(FILES)]
     subprocess.run([*command, "-lm", "-lpthread"], check=True)
     return built
 
