@@ -3,7 +3,7 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
-cdef extern from "et_talker.h" nogil:
+cdef extern from "talker/et_talker.h" nogil:
     ctypedef struct et_talker:
         int hidden
         int vocab
@@ -18,7 +18,7 @@ cdef extern from "et_talker.h" nogil:
         const float *(*logits)(et_talker *) noexcept nogil
         void (*free)(et_talker *) noexcept nogil
 
-cdef extern from "et_predictor.h" nogil:
+cdef extern from "predictor/et_predictor.h" nogil:
     ctypedef struct et_predictor:
         int input_hidden
         int groups
@@ -26,7 +26,7 @@ cdef extern from "et_predictor.h" nogil:
         int (*begin)(et_predictor *, const float *, const float *, const float **) noexcept nogil
         int (*next)(et_predictor *, int, const float *, const float **) noexcept nogil
 
-cdef extern from "et_decoder.h" nogil:
+cdef extern from "decoder/et_decoder.h" nogil:
     ctypedef struct et_decoder:
         int groups
         int samples_per_frame
@@ -35,11 +35,11 @@ cdef extern from "et_decoder.h" nogil:
         int (*reset)(et_decoder *) noexcept nogil
         int (*decode)(et_decoder *, const int32_t *, int, float *) noexcept nogil
 
-cdef extern from "et_sink.h":
+cdef extern from "playout/et_sink.h":
     ctypedef struct et_sink:
         pass
 
-cdef extern from "et_pipe.h" nogil:
+cdef extern from "pipe/et_pipe.h" nogil:
     ctypedef struct et_item:
         uint32_t generation
         uint16_t kind

@@ -2,7 +2,7 @@
 #ifndef ET_DECODER_H
 #define ET_DECODER_H
 
-#include "et_types.h"
+#include "base/et_types.h"
 
 typedef struct et_decoder et_decoder;
 

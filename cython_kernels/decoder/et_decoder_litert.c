@@ -9,7 +9,7 @@
 
 #include "et_decoder_litert_parts.h"
 #include "et_tflite_check.h"
-#include "et_weight_file.h"
+#include "weights/et_weight_file.h"
 
 int et_litert_fail(litert_decoder *d, int code, const char *format, ...) {
     va_list args;

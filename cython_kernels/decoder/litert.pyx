@@ -1,4 +1,4 @@
-"""The codec decoder through LiteRT; see src/et_decoder_litert.h."""
+"""The codec decoder through LiteRT; see decoder/et_decoder_litert.h."""
 
 from libc.stdint cimport int32_t
 
@@ -11,7 +11,7 @@ from cython_kernels.pipe cimport DecoderHandle, et_decoder
 
 from cython_kernels import _libs, _weight_cache
 
-cdef extern from "et_decoder_litert.h" nogil:
+cdef extern from "decoder/et_decoder_litert.h" nogil:
     ctypedef struct et_litert_config:
         const char *path
         int groups
@@ -38,7 +38,7 @@ cdef extern from *:
     """
     int run_decode(et_decoder *d, const int32_t *codes, int n, float *pcm) nogil
 
-cdef extern from "et_types.h":
+cdef extern from "base/et_types.h":
     int ET_E_ARG
     int ET_E_MEMORY
 

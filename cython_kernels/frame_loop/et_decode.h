@@ -2,10 +2,10 @@
 #ifndef ET_DECODE_H
 #define ET_DECODE_H
 
-#include "et_decoder.h"
-#include "et_pipe.h"
+#include "decoder/et_decoder.h"
+#include "pipe/et_pipe.h"
 #include "et_runaway.h"
-#include "et_schedule.h"
+#include "schedule/et_schedule.h"
 
 typedef struct {
     et_pipe *pipe;

@@ -2,11 +2,11 @@
 #ifndef ET_GENERATE_H
 #define ET_GENERATE_H
 
-#include "et_pipe.h"
-#include "et_predictor.h"
+#include "pipe/et_pipe.h"
+#include "predictor/et_predictor.h"
 #include "et_runaway.h"
-#include "et_sampler.h"
-#include "et_talker.h"
+#include "sampling/et_sampler.h"
+#include "talker/et_talker.h"
 
 /* Embedding rows of one codebook, f32 or f16, usually memory-mapped. */
 typedef struct {

@@ -1,4 +1,4 @@
-"""Generator and decoder loops; see src/et_generate.h, src/et_decode.h and src/et_schedule.h."""
+"""Generator and decoder loops; see frame_loop/et_generate.h, frame_loop/et_decode.h and schedule/et_schedule.h."""
 
 from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -7,7 +7,7 @@ from cython_kernels.pipe cimport (DecoderHandle, Pipe, PredictorHandle, TalkerHa
 import numpy as np
 from cython_kernels.pipe import ERROR_NAMES, REASON_NAMES
 
-cdef extern from "et_sampler.h" nogil:
+cdef extern from "sampling/et_sampler.h" nogil:
     ctypedef struct et_sampling:
         int do_sample
         float temperature
@@ -15,7 +15,7 @@ cdef extern from "et_sampler.h" nogil:
         float top_p
         float repetition_penalty
 
-cdef extern from "et_generate.h" nogil:
+cdef extern from "frame_loop/et_generate.h" nogil:
     ctypedef struct et_table:
         const void *data
         int rows
@@ -63,7 +63,7 @@ cdef extern from "et_generate.h" nogil:
     void et_generator_free(et_generator *g)
     void et_generate(et_generator *g, const et_segment *seg, et_result *result, int16_t *codes, int max_codes)
 
-cdef extern from "et_schedule.h" nogil:
+cdef extern from "schedule/et_schedule.h" nogil:
     ctypedef struct et_schedule:
         int kind
         int n
@@ -88,7 +88,7 @@ cdef extern from "et_schedule.h" nogil:
     int et_schedule_next(const et_schedule *s, const et_costs *c, const et_standing *at)
     double et_start_shortage(const et_schedule *s, const et_costs *c, const et_standing *at, int remaining, int open)
 
-cdef extern from "et_runaway.h" nogil:
+cdef extern from "frame_loop/et_runaway.h" nogil:
     enum:
         ET_MAX_PERIOD
     ctypedef struct et_quiet:
@@ -105,7 +105,7 @@ cdef extern from "et_runaway.h" nogil:
     void et_repeat_begin(et_repeat *r, int limit, int longest)
     int et_repeat_code(et_repeat *r, int code)
 
-cdef extern from "et_decode.h" nogil:
+cdef extern from "frame_loop/et_decode.h" nogil:
     ctypedef struct et_decode:
         et_costs costs
         double spread
@@ -119,7 +119,7 @@ cdef extern from "et_decode.h" nogil:
 
 cdef extern from *:
     """
-    #include "et_decode.h"
+    #include "frame_loop/et_decode.h"
     static int64_t decode_ns(const et_decode *d) { return atomic_load(&d->decode_ns); }
     static int64_t decode_chunks(const et_decode *d) { return atomic_load(&d->chunks); }
     """

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "et_types.h"
+#include "base/et_types.h"
 
 int et_ggml_graphs_open(et_ggml_graphs *g, const et_ggml_cpu *cpu, int threads)
 {

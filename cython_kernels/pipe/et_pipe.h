@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "et_trace.h"
-#include "et_types.h"
+#include "base/et_trace.h"
+#include "base/et_types.h"
 
 /* --- generator -> decoder --------------------------------------------------------------------------- */
 

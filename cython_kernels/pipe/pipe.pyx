@@ -1,4 +1,4 @@
-"""The pipe between the engine's threads; see src/et_pipe.h for the protocol."""
+"""The pipe between the engine's threads; see pipe/et_pipe.h for the protocol."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -6,7 +6,7 @@ from posix.unistd cimport read as posix_read
 
 import numpy as np
 
-cdef extern from "et_pipe_atomics.h" nogil:
+cdef extern from "pipe/et_pipe_atomics.h" nogil:
     uint32_t et_pipe_generation(const et_pipe *p)
     int et_pipe_is_stopping(const et_pipe *p)
     int et_pipe_is_paused(const et_pipe *p)
@@ -19,7 +19,7 @@ cdef extern from "et_pipe_atomics.h" nogil:
     int et_pipe_is_tracing(const et_pipe *p)
     uint64_t et_pipe_lost(const et_pipe *p)
 
-cdef extern from "et_huge.h" nogil:
+cdef extern from "base/et_huge.h" nogil:
     size_t et_use_huge_pages(size_t least)
 
 COUNTERS = ("generator_beat", "decoder_beat", "playout_beat", "frames_generated", "frames_decoded",

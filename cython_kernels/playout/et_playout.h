@@ -9,7 +9,7 @@
 #ifndef ET_PLAYOUT_H
 #define ET_PLAYOUT_H
 
-#include "et_pipe.h"
+#include "pipe/et_pipe.h"
 #include "et_sink.h"
 
 typedef struct et_playout et_playout;

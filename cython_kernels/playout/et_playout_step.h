@@ -6,7 +6,7 @@
 #ifndef ET_PLAYOUT_STEP_H
 #define ET_PLAYOUT_STEP_H
 
-#include "et_pipe.h"
+#include "pipe/et_pipe.h"
 #include "et_playout.h"
 #include "et_sink.h"
 #include "et_sink_choice.h"

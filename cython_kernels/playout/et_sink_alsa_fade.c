@@ -1,6 +1,6 @@
 /* Fading what a device has already been given. See et_sink_alsa_parts.h. */
 #include "et_fade.h"
-#include "et_pipe.h"
+#include "pipe/et_pipe.h"
 #include "et_sink_alsa_parts.h"
 
 /* GUARD_MS: what the device is about to play is left alone, as it may have fetched it already. REACH_MS: a fade that

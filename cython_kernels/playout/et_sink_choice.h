@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "et_pipe.h"
+#include "pipe/et_pipe.h"
 #include "et_sink.h"
 
 typedef struct {

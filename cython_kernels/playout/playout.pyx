@@ -1,4 +1,4 @@
-"""Playout and its sinks; see src/et_playout.h and src/et_sink.h."""
+"""Playout and its sinks; see playout/et_playout.h and playout/et_sink.h."""
 
 import os
 
@@ -8,7 +8,7 @@ from libc.stdlib cimport free, malloc
 
 from cython_kernels.pipe cimport Pipe, SinkHandle, et_pipe, et_sink
 
-cdef extern from "et_sink.h" nogil:
+cdef extern from "playout/et_sink.h" nogil:
     ctypedef struct et_alsa_config:
         const char *device
         int rate
@@ -85,7 +85,7 @@ cdef extern from "et_sink.h" nogil:
     void et_sink_close(et_sink *s)
     void et_sink_destroy(et_sink *s)
 
-cdef extern from "et_playout.h" nogil:
+cdef extern from "playout/et_playout.h" nogil:
     ctypedef struct et_playout:
         pass
     et_playout *et_playout_new(int preroll_ms, int postroll_ms)
@@ -94,7 +94,7 @@ cdef extern from "et_playout.h" nogil:
     bint et_playout_uses(et_playout *o, const et_sink *sink)
     void et_playout_loop(et_pipe *p, et_playout *o)
 
-cdef extern from "et_resample.h" nogil:
+cdef extern from "playout/et_resample.h" nogil:
     ctypedef enum et_sample:
         ET_S16
         ET_S32
@@ -112,7 +112,7 @@ cdef extern from "et_resample.h" nogil:
     size_t et_sample_bytes(et_sample format)
     void et_pack(const float *src, size_t n, et_sample format, int channels, unsigned char *dst)
 
-cdef extern from "et_fade.h" nogil:
+cdef extern from "playout/et_fade.h" nogil:
     void et_fade_frames(unsigned char *frames, size_t count, et_sample format, int channels, int64_t i, int64_t n,
                         bint rising)
 

@@ -2,7 +2,7 @@
 #ifndef ET_PREDICTOR_H
 #define ET_PREDICTOR_H
 
-#include "et_types.h"
+#include "base/et_types.h"
 
 typedef struct et_predictor et_predictor;
 

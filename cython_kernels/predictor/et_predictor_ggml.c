@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "et_finite.h"
-#include "et_log.h"
+#include "base/et_finite.h"
+#include "base/et_log.h"
 #include "et_predictor_parts.h"
-#include "et_weight_file.h"
+#include "weights/et_weight_file.h"
 
 /* Nodes of one layer and of what comes before and after the layers, rounded up. */
 #define NODES_PER_LAYER 16

@@ -4,9 +4,9 @@
 
 #include <ggml.h>
 
-#include "et_ggml_graphs.h"
-#include "et_gguf.h"
-#include "et_matvec.h"
+#include "kernels/et_ggml_graphs.h"
+#include "weights/et_gguf.h"
+#include "kernels/et_matvec.h"
 #include "et_predictor.h"
 
 #define ET_PREDICTOR_MAX_LAYERS 64

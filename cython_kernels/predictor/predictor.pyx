@@ -8,13 +8,13 @@ import numpy as np
 
 from cython_kernels.pipe cimport PredictorHandle, et_predictor
 
-cdef extern from "et_types.h":
+cdef extern from "base/et_types.h":
     enum:
         ET_OK
         ET_E_ARG
         ET_E_MEMORY
 
-cdef extern from "et_predictor_ggml.h" nogil:
+cdef extern from "predictor/et_predictor_ggml.h" nogil:
     int et_ggml_predictor_create(const char *path, int threads, const char *weight_file, bint own_products,
                                  et_predictor **out, char *err, size_t err_size)
     void et_ggml_predictor_free(et_predictor *p)

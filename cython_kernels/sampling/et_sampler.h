@@ -4,7 +4,7 @@
 #ifndef ET_SAMPLER_H
 #define ET_SAMPLER_H
 
-#include "et_types.h"
+#include "base/et_types.h"
 
 typedef struct {
     int do_sample;            /* 0: the largest logit after penalty, minimum length and suppression */

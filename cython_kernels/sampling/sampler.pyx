@@ -3,7 +3,7 @@
 from libc.stdint cimport uint8_t, uint64_t
 import numpy as np
 
-cdef extern from "et_sampler.h" nogil:
+cdef extern from "sampling/et_sampler.h" nogil:
     ctypedef struct et_sampling:
         int do_sample
         float temperature

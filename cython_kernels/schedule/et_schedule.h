@@ -4,7 +4,7 @@
 #ifndef ET_SCHEDULE_H
 #define ET_SCHEDULE_H
 
-#include "et_types.h"
+#include "base/et_types.h"
 
 enum et_schedule_kind {
     ET_SCHEDULE_FIXED = 0, /* always chunks[0] */

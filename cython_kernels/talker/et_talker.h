@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "et_types.h"
+#include "base/et_types.h"
 
 typedef struct et_talker et_talker;
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "et_gguf.h"
+#include "weights/et_gguf.h"
 
 enum { LAYER_TENSORS = 11, OTHER_TENSORS = 3 };
 

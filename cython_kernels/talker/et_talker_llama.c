@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "et_finite.h"
-#include "et_ggml_cpu.h"
-#include "et_log.h"
+#include "base/et_finite.h"
+#include "kernels/et_ggml_cpu.h"
+#include "base/et_log.h"
 #include "et_talker_file.h"
 #include "et_talker_open.h"
-#include "et_weight_file.h"
+#include "weights/et_weight_file.h"
 
 /* Rows of one llama_decode. Without flash attention the scores take heads * rows * context floats. */
 #define MAX_BATCH 128

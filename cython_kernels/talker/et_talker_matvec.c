@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "et_finite.h"
+#include "base/et_finite.h"
 #include "et_talker_matvec_parts.h"
 #include "et_talker_open.h"
-#include "et_weight_file.h"
+#include "weights/et_weight_file.h"
 
 /* Nodes of a layer: its matrices and the attention. */
 enum { NODES = ET_TALKER_PARTS + 1 };

@@ -2,10 +2,10 @@
 #ifndef ET_TALKER_MATVEC_PARTS_H
 #define ET_TALKER_MATVEC_PARTS_H
 
-#include "et_ggml_graphs.h"
-#include "et_gguf.h"
+#include "kernels/et_ggml_graphs.h"
+#include "weights/et_gguf.h"
 #include "et_talker.h"
-#include "et_talker_attend.h"
+#include "kernels/et_talker_attend.h"
 #include "et_talker_file.h"
 
 enum {

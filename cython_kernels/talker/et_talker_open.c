@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "et_ggml_cpu.h"
+#include "kernels/et_ggml_cpu.h"
 #include "et_talker_llama.h"
 #include "et_talker_matvec.h"
 

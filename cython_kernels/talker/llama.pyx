@@ -8,14 +8,14 @@ import numpy as np
 
 from cython_kernels.pipe cimport TalkerHandle, et_talker
 
-cdef extern from "et_types.h":
+cdef extern from "base/et_types.h":
     enum:
         ET_OK
         ET_E_ARG
         ET_E_MEMORY
         ET_E_CONTEXT
 
-cdef extern from "et_talker.h" nogil:
+cdef extern from "talker/et_talker.h" nogil:
     ctypedef struct et_talker_config:
         const char *path
         int max_context
@@ -26,7 +26,7 @@ cdef extern from "et_talker.h" nogil:
         bint own_products
         const char *weight_file
 
-cdef extern from "et_talker_open.h" nogil:
+cdef extern from "talker/et_talker_open.h" nogil:
     int et_talker_open(const et_talker_config *config, et_talker **out, char *err, size_t err_size)
 
 MAX_CONTEXT = 131072

@@ -15,9 +15,9 @@
 
 #include <stdint.h>
 
-#include "et_decoder.h"
-#include "et_predictor.h"
-#include "et_talker.h"
+#include "decoder/et_decoder.h"
+#include "predictor/et_predictor.h"
+#include "talker/et_talker.h"
 
 /* Calls so far, over the whole life; may be read from any thread. */
 typedef struct {

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "et_fade.h"
-#include "et_pipe.h"
-#include "et_sink.h"
+#include "playout/et_fade.h"
+#include "pipe/et_pipe.h"
+#include "playout/et_sink.h"
 
 enum { FADES = 8192, GAPS = 8192 };
 

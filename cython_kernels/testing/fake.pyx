@@ -9,14 +9,14 @@ import numpy as np
 from cython_kernels.pipe cimport (DecoderHandle, PredictorHandle, TalkerHandle, et_decoder, et_predictor,
                                   et_talker)
 
-cdef extern from "et_types.h":
+cdef extern from "base/et_types.h":
     enum:
         ET_OK
         ET_MAX_GROUPS
         ET_MAX_CHUNK
         ET_MAX_SPF
 
-cdef extern from "et_fake.h" nogil:
+cdef extern from "testing/et_fake.h" nogil:
     ctypedef struct et_fake_tally:
         int64_t resets
         int64_t calls

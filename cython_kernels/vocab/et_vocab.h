@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "et_types.h"
+#include "base/et_types.h"
 
 typedef struct et_vocab et_vocab;
 

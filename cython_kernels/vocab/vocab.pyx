@@ -6,7 +6,7 @@ from libc.stdlib cimport free, malloc
 import os
 
 
-cdef extern from "et_vocab.h":
+cdef extern from "vocab/et_vocab.h":
     struct et_vocab:
         pass
     int ET_OK

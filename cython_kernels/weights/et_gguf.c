@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "et_log.h"
+#include "base/et_log.h"
 
 int et_gguf_fail(et_gguf *g, const char *format, ...)
 {

@@ -1,6 +1,6 @@
 """Where speech goes: the sink interface and the factory that makes one from the configuration.
 
-A sink is a `cython_kernels.pipe.SinkHandle`: a C table (cython_kernels/src/et_sink.h) that the playout
+A sink is a `cython_kernels.pipe.SinkHandle`: a C table (cython_kernels/playout/et_sink.h) that the playout
 thread drives without the GIL. Python creates it, hands it to `Playout.set_sink` and closes it after the
 utterance's last event; it never plays a sample itself. Three exist:
 

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "et_fake.h"
-#include "et_decode.h"
-#include "et_generate.h"
-#include "et_pipe.h"
-#include "et_playout.h"
-#include "et_sink.h"
+#include "testing/et_fake.h"
+#include "frame_loop/et_decode.h"
+#include "frame_loop/et_generate.h"
+#include "pipe/et_pipe.h"
+#include "playout/et_playout.h"
+#include "playout/et_sink.h"
 
 enum { GROUPS = 4, SPF = 96, HIDDEN = 4, VOCAB = 64, EOS = 60 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "et_talker_open.h"
+#include "talker/et_talker_open.h"
 
 enum { STEPS = 25, MOST = 40, LONGEST = 131072 };
 
@@ -120,7 +120,7 @@ static bool far(const char *file)
 /* --- exp ----------------------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
-#include "et_exp512.h"
+#include "kernels/et_exp512.h"
 
 __attribute__((target("avx512f"))) static void check_exp(void)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "et_pipe.h"
+#include "pipe/et_pipe.h"
 
 enum { TRIES = 20 };
 

@@ -111,7 +111,7 @@ def stage(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     package = build / "stage" / "cython_kernels"
     package.mkdir(parents=True)
-    for target in [*targets, "cython_kernels/_build_info.py"]:
+    for target in [*targets, "cython_kernels/libedgettsd-kernels.so", "cython_kernels/_build_info.py"]:
         shutil.copy(build / target, package)
     for file in (ROOT / "cython_kernels").glob("*.py"):
         shutil.copy(file, package)

@@ -232,7 +232,7 @@ def test_llama_cpp_chooses_the_cpu_code_at_run_time(layer: dict[str, dict[str, A
     options = values["EXTRA_OECMAKE"].split()
     for option in ("GGML_NATIVE=OFF", "GGML_BACKEND_DL=ON", "GGML_CPU_ALL_VARIANTS=ON"):
         assert f"-D{option}" in options
-    # Where the kernels look: see cython_kernels/src/et_ggml_cpu.c.
+    # Where the kernels look: see cython_kernels/kernels/et_ggml_cpu.c.
     assert "-DGGML_BACKEND_DIR=/usr/lib/ggml" in options
     assert {"cuda", "vulkan"} <= set(values["PACKAGECONFIG[flags]"])
 
