@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,23 @@ Floats = npt.NDArray[np.float32]
 FLOAT_DTYPES = ("BF16", "F16", "F32")
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+ADAPTER = "adapter_config.json"
+# Parts of names that compiled, distributed or checkpointed training puts around a module.
+WRAPPERS = frozenset({"_orig_mod", "module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
+# Parts of names that peft gives to tensors of an adapter that is not merged.
+_ADAPTED = re.compile(r"(^|\.)(base_model|base_layer|modules_to_save|lora_[A-Za-z_]+)(\.|$)")
 _MAX_JSON = 64 << 20
+
+
+class AdapterError(ModelInvalidError):
+    """The checkpoint holds an adapter's tensors, not the model's."""
+
+    HINT = "merge it into its model (merge_and_unload() of peft), save that, and convert it"
+
+
+def unwrapped(name: str) -> str:
+    """A tensor's name without what training put around its module."""
+    return ".".join(part for part in name.split(".") if part not in WRAPPERS)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -36,21 +53,34 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def _optional_json(path: Path) -> dict[str, Any] | None:
+    """As `read_json`, None without the file. A link whose target is missing is a broken download."""
+    if not path.exists():
+        if path.is_symlink():
+            raise ModelInvalidError(f"{path} is a link to nothing")
+        return None
+    return read_json(path)
+
+
 class TensorSet:
     """The tensors of one folder, from model.safetensors or from the shards that its index lists.
 
+    Tensors are known by their official names, without what training put around them (WRAPPERS).
     Reading checks for NaN and infinity, and gives the touched pages back afterwards, so that memory stays at
     one tensor whatever the checkpoint's size. Raises ModelInvalidError.
     """
 
     def __init__(self, folder: Path) -> None:
         self._files: list[SafetensorsFile] = []
-        self._home: dict[str, SafetensorsFile] = {}
+        # Official name -> the file and the name there.
+        self._home: dict[str, tuple[SafetensorsFile, str]] = {}
         try:
             if (folder / INDEX).exists():
                 self._open_shards(folder)
             elif (folder / SINGLE).exists():
                 self._add(SafetensorsFile(folder / SINGLE))
+            elif (folder / ADAPTER).exists():
+                raise AdapterError(f"{folder} holds an adapter (LoRA) alone")
             else:
                 raise ModelInvalidError(f"{folder} has neither {SINGLE} nor {INDEX}")
         except BaseException:
@@ -59,10 +89,15 @@ class TensorSet:
 
     def _add(self, file: SafetensorsFile) -> None:
         self._files.append(file)
-        for name in file:
+        for stored in file:
+            if _ADAPTED.search(stored):
+                raise AdapterError(f"{file.path}: tensor {stored} is of an adapter (LoRA) that is not merged")
+            name = unwrapped(stored)
             if name in self._home:
-                raise ModelInvalidError(f"{file.path}: tensor {name} is also in {self._home[name].path.name}")
-            self._home[name] = file
+                other, there = self._home[name]
+                where = f"in {other.path.name}" if there == stored else f"there as {there}"
+                raise ModelInvalidError(f"{file.path}: tensor {stored} is also {where}")
+            self._home[name] = file, stored
 
     def _open_shards(self, folder: Path) -> None:
         index = folder / INDEX
@@ -75,34 +110,36 @@ class TensorSet:
             if not (folder / shard).exists():
                 raise ModelInvalidError(f"{folder / shard} is missing")
             self._add(SafetensorsFile(folder / shard))
+        stored_in = {stored: file for file, stored in self._home.values()}
         for name, shard in places.items():
-            if name not in self._home or self._home[name].path.name != shard:
+            if name not in stored_in or stored_in[name].path.name != shard:
                 raise ModelInvalidError(f"{folder / shard}: tensor {name} of {INDEX} is missing")
-        for name, file in self._home.items():
+        for name, file in stored_in.items():
             if name not in places:
                 raise ModelInvalidError(f"{file.path}: tensor {name} is not in {INDEX}")
 
     def names(self) -> Iterator[str]:
-        """Every tensor's name."""
+        """Every tensor's official name."""
         return iter(self._home)
 
     def check(self, expected: Mapping[str, tuple[int, ...]], ignored: tuple[str, ...] = ()) -> None:
         """Demand exactly the tensors `expected`, beside those whose names start with one of `ignored`."""
         for name, shape in expected.items():
-            file = self._home.get(name)
-            if file is None:
+            if name not in self._home:
                 where = ", ".join(str(file.path) for file in self._files)
                 raise ModelInvalidError(f"{where}: tensor {name} {list(shape)} is missing")
-            file.expect(name, shape, FLOAT_DTYPES)
-        for name, file in self._home.items():
+            file, stored = self._home[name]
+            file.expect(stored, shape, FLOAT_DTYPES)
+        for name, (file, stored) in self._home.items():
             if name not in expected and not name.startswith(ignored):
                 raise ModelInvalidError(
-                    f"{file.path}: tensor {name} {list(file.tensors[name].shape)} does not belong there"
+                    f"{file.path}: tensor {stored} {list(file.tensors[stored].shape)} does not belong there"
                 )
 
     def nbytes(self, name: str) -> int:
         """Stored size in bytes."""
-        return self._home[name].tensors[name].nbytes
+        file, stored = self._home[name]
+        return file.tensors[stored].nbytes
 
     def read(self, name: str) -> Floats:
         """The whole tensor as float32."""
@@ -110,16 +147,16 @@ class TensorSet:
 
     def rows(self, name: str, start: int, stop: int | None) -> Floats:
         """Rows [start, stop) as float32."""
-        file = self._home.get(name)
-        if file is None:
+        if name not in self._home:
             raise ModelInvalidError(f"{self._files[0].path}: tensor {name} is missing")
-        stored = file[name][start:stop]
+        file, stored = self._home[name]
+        view = file[stored][start:stop]
         values: Floats
-        if file.tensors[name].dtype == "BF16":
-            values = (stored.astype(np.uint32) << 16).view(np.float32)
+        if file.tensors[stored].dtype == "BF16":
+            values = (view.astype(np.uint32) << 16).view(np.float32)
         else:
-            values = stored.astype(np.float32)
-        del stored
+            values = view.astype(np.float32)
+        del view
         file.release()
         finite = np.isfinite(values)
         if not finite.all():
@@ -128,7 +165,7 @@ class TensorSet:
             if place:
                 place[0] += start
             raise ModelInvalidError(
-                f"{file.path}: tensor {name} has {value} at {place}, finite numbers are needed"
+                f"{file.path}: tensor {stored} has {value} at {place}, finite numbers are needed"
             )
         return values
 
@@ -139,18 +176,29 @@ class TensorSet:
 
 
 class Checkpoint:
-    """An opened checkpoint folder; raises ModelInvalidError for what is missing or cannot be read."""
+    """An opened checkpoint folder; raises ModelInvalidError for what is missing or cannot be read.
 
-    def __init__(self, folder: Path) -> None:
+    `speech_folder` is the speech tokenizer's: `speech_tokenizer` when it is given, otherwise the folder of
+    that name inside. `generation` is None without a generation_config.json.
+    """
+
+    def __init__(self, folder: Path, speech_tokenizer: Path | None = None) -> None:
         if not folder.is_dir():
             raise ModelInvalidError(f"{folder} is not a folder")
         self.folder = folder
+        self.speech_folder = speech_tokenizer or folder / "speech_tokenizer"
+        if speech_tokenizer and not speech_tokenizer.is_dir():
+            raise ModelInvalidError(f"--speech-tokenizer {speech_tokenizer} is not a folder")
+        if not self.speech_folder.is_dir():
+            raise ModelInvalidError(
+                f"{self.speech_folder} is missing; --speech-tokenizer DIR names one elsewhere"
+            )
         self.config = read_json(folder / "config.json")
-        self.generation = read_json(folder / "generation_config.json")
-        self.speech_config = read_json(folder / "speech_tokenizer" / "config.json")
+        self.generation = _optional_json(folder / "generation_config.json")
+        self.speech_config = read_json(self.speech_folder / "config.json")
         self.model = TensorSet(folder)
         try:
-            self.speech = TensorSet(folder / "speech_tokenizer")
+            self.speech = TensorSet(self.speech_folder)
         except BaseException:
             self.model.close()
             raise

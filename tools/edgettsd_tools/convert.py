@@ -32,9 +32,9 @@ from edgettsd.models.manifest import (
 )
 from edgettsd.models.store import MANIFEST, PARTIAL, check_bundle
 
-from .checkpoint import Checkpoint, Floats
+from .checkpoint import AdapterError, Checkpoint, Floats
 from .families.qwen3_tts import layout
-from .families.qwen3_tts.describe import Description, describe, license_of, manifest_of
+from .families.qwen3_tts.describe import PUBLISHED_SAMPLING, Description, describe, license_of, manifest_of
 from .families.qwen3_tts.frontend import copy_frontend
 from .progress import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK, EXIT_USAGE, Progress, die
 
@@ -61,7 +61,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to make: precisions by part, the bundle's name and licence, speaker rows by voice name."""
+    """What to make: precisions by part, the bundle's name and licence, speaker rows by voice name, and the
+    speech tokenizer's folder where that is not in the checkpoint's."""
 
     talker: str = "q4_0"
     predictor: str = "q4_0"
@@ -70,6 +71,7 @@ class Options:
     name: str | None = None
     license: str | None = None
     voices: Mapping[str, Path] = field(default_factory=dict)
+    speech_tokenizer: Path | None = None
 
 
 def convert(folder: Path, out: Path, options: Options, force: bool = False, quiet: bool = True) -> None:
@@ -81,8 +83,11 @@ def convert(folder: Path, out: Path, options: Options, force: bool = False, quie
     out = Path(os.path.abspath(out))
     _clean(out)
     _check_target(out, force)
-    with Checkpoint(folder) as checkpoint:
+    with Checkpoint(folder, options.speech_tokenizer) as checkpoint:
         description = describe(checkpoint)
+        if checkpoint.generation is None and not quiet:
+            chosen = ", ".join(f"{key} {value}" for key, value in PUBLISHED_SAMPLING.items())
+            print(f"note: generation_config.json is missing: {chosen}", file=sys.stderr)
         shapes = layout.talker_shapes(description.talker)
         checkpoint.model.check(shapes, ("speaker_encoder.",) if description.task == "base" else ())
         checkpoint.speech.check(layout.decoder_shapes(description.decoder), ("encoder.",))
@@ -218,7 +223,7 @@ def _write(
                 description.decoder, tensor, partial / "decoder.tflite", options.decoder, CHUNKS
             )
         except ValueError as error:
-            raise ModelInvalidError(f"{checkpoint.folder / 'speech_tokenizer'}: {error}") from error
+            raise ModelInvalidError(f"{checkpoint.speech_folder}: {error}") from error
         # What the decoder has no use for (the quantizers' input projections) is checked all the same.
         for full in decoder_names:
             if full not in seen:
@@ -318,8 +323,14 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="Base checkpoints: add a voice from its x-vector, floats of the talker's hidden size",
     )
+    parser.add_argument(
+        "--speech-tokenizer",
+        metavar="DIR",
+        type=Path,
+        help="folder of the speech tokenizer (default: speech_tokenizer in CHECKPOINT_DIR)",
+    )
     parser.add_argument("--force", action="store_true", help="replace the bundle at OUT_BUNDLE")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--quiet", action="store_true", help="print errors only")
     return parser
 
 
@@ -352,10 +363,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.name,
         options.license,
         voices,
+        options.speech_tokenizer,
     )
     try:
         with _terminable():
             convert(options.checkpoint, options.out, chosen, options.force, options.quiet)
+    except AdapterError as error:
+        die(str(error), error.HINT, EXIT_INVALID)
     except ModelInvalidError as error:
         ours = str(error).startswith("--")
         die(str(error), None if ours else HINT, EXIT_USAGE if ours else EXIT_INVALID)
@@ -369,7 +383,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted, nothing was written", file=sys.stderr)
         return EXIT_INTERRUPTED
-    print(f"{options.out} is ready", file=sys.stderr)
+    if not options.quiet:
+        print(f"{options.out} is ready", file=sys.stderr)
     return EXIT_OK
 
 

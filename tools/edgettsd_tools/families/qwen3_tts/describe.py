@@ -32,6 +32,8 @@ SAMPLING = {
     "subtalker_top_k": 50,
     "subtalker_top_p": 1.0,
 }
+# The generation_config.json of the published checkpoints, for a folder without one.
+PUBLISHED_SAMPLING = SAMPLING | {"max_new_tokens": 8192}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,32 @@ def _transformer(fields: Fields, table: dict[str, Any]) -> None:
     for key in ("attention_bias", "use_sliding_window", "tie_word_embeddings"):
         if table.get(key, False) is not False:
             raise fields.refuse(key, "only false is supported")
-    scaling = table.get("rope_scaling")
-    if scaling is not None and scaling.get("rope_type", scaling.get("type", "default")) != "default":
-        raise fields.refuse("rope_scaling", "only rope_type default is supported")
+
+
+def _rope(source: str, where: str, value: Any) -> dict[str, Any]:
+    """A copy of a transformer's table with rope_theta in it; positions that are scaled are refused.
+
+    transformers 5 saves rope_theta and rope_scaling as one table, rope_parameters.
+    """
+    fields = Fields(source, where, value)
+    table = dict(value)
+    if table.get("rope_parameters") is not None:
+        parameters = fields.table("rope_parameters")
+        for key in parameters.names():
+            if isinstance(parameters.any(key), dict):
+                raise parameters.refuse(key, "one table for all layers is needed")
+        if parameters.has("rope_theta"):
+            theta = parameters.real("rope_theta", 1.0, 1e12)
+            if table.setdefault("rope_theta", theta) != theta:
+                raise parameters.refuse("rope_theta", f"rope_theta beside it is {table['rope_theta']}")
+    for key in ("rope_parameters", "rope_scaling"):
+        scaling = table.get(key)
+        if scaling is None:
+            continue
+        fields.table(key)
+        if scaling.get("rope_type", scaling.get("type", "default")) != "default":
+            raise fields.refuse(key, "only rope_type default is supported")
+    return table
 
 
 def _decoder(source: str, table: dict[str, Any]) -> int:
@@ -98,26 +123,27 @@ def describe(checkpoint: Checkpoint) -> Description:
     top.text("tokenizer_type", (TOKENIZER_TYPE,))
     task = top.text("tts_model_type", TASKS)
     model_size = top.text("tts_model_size", tuple(MODEL_SIZES))
-    talker_fields, talker = top.table("talker_config"), dict(top.any("talker_config"))
+    talker = _rope(source, "talker_config", top.any("talker_config"))
+    talker_fields = Fields(source, "talker_config", talker)
     _transformer(talker_fields, talker)
     talker_fields.whole("max_position_embeddings", 64, 1 << 20)
     talker_fields.whole("text_hidden_size", 1, 16384)
     text_vocab = talker_fields.whole("text_vocab_size", 1, 1 << 22)
     groups = talker_fields.whole("num_code_groups", 2, 32)
-    predictor_fields = talker_fields.table("code_predictor_config")
-    predictor = dict(talker["code_predictor_config"])
+    where = talker_fields.path("code_predictor_config")
+    predictor = _rope(source, where, talker_fields.any("code_predictor_config"))
+    predictor_fields = Fields(source, where, predictor)
     _transformer(predictor_fields, predictor)
     if predictor_fields.whole("num_code_groups", 2, 32) != groups:
         raise predictor_fields.refuse("num_code_groups", f"the talker has {groups}")
     talker["code_predictor_config"] = predictor
 
-    speech_source = str(checkpoint.folder / "speech_tokenizer" / "config.json")
+    speech_source = str(checkpoint.speech_folder / "config.json")
     speech = dict(checkpoint.speech_config)
     speech_fields = Fields(speech_source, "", speech)
     speech_fields.text("model_type", (TOKENIZER_TYPE,))
     speech_fields.whole("output_sample_rate", 8000, 192000)
-    speech_fields.table("decoder_config")
-    decoder = dict(speech["decoder_config"])
+    decoder = _rope(speech_source, "decoder_config", speech_fields.any("decoder_config"))
     samples = _decoder(speech_source, decoder)
     if speech_fields.whole("decode_upsample_rate", 1, 1 << 16) != samples:
         raise speech_fields.refuse("decode_upsample_rate", f"the decoder makes {samples} samples a frame")
@@ -163,7 +189,9 @@ def _sizes(config: Mapping[str, Any], precision: str) -> dict[str, Any]:
     }
 
 
-def _sampling(generation: Mapping[str, Any], vocab: int) -> dict[str, Any]:
+def _sampling(generation: Mapping[str, Any] | None, vocab: int) -> dict[str, Any]:
+    if generation is None:
+        generation = PUBLISHED_SAMPLING
     chosen = {key: generation.get(key, fallback) for key, fallback in SAMPLING.items()}
     keys = ("temperature", "top_k", "top_p")
     talker = {"do_sample": chosen["do_sample"]} | {key: chosen[key] for key in keys}

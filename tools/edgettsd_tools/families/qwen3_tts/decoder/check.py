@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +24,44 @@ def snr_db(reference: NDArray[Any], other: NDArray[Any]) -> float:
     return float("inf") if noise == 0 else 10 * float(np.log10(max(signal, 1e-30) / noise))
 
 
+@contextlib.contextmanager
+def _without_information() -> Iterator[None]:
+    """Keep the lines of information from stderr that LiteRT writes to the descriptor, whatever it is asked.
+
+    What else is written to stderr meanwhile comes out at the end.
+    """
+    sys.stderr.flush()
+    before = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(before, 2)
+            os.close(before)
+            held.seek(0)
+            for line in held:
+                if not line.startswith(b"INFO: "):
+                    os.write(2, line)
+
+
 def decode(path: Path, codes: NDArray[np.int32]) -> NDArray[np.float32]:
     """Decode codes [frames, quantizers] from the start of a stream, in chunks of 4: [frames * spf]."""
     from ai_edge_litert.interpreter import Interpreter
 
-    runner = Interpreter(str(path), num_threads=1).get_signature_runner(f"decode_{CHUNK}")
-    state = {
-        name: np.zeros(detail["shape"], np.float32)
-        for name, detail in runner.get_input_details().items()
-        if name != "codes"
-    }
-    pcm = []
-    for start in range(0, len(codes), CHUNK):
-        out = runner(codes=codes[None, start : start + CHUNK], **state)
-        pcm.append(out.pop("pcm").reshape(-1))
-        state = out
+    with _without_information():
+        runner = Interpreter(str(path), num_threads=1).get_signature_runner(f"decode_{CHUNK}")
+        state = {
+            name: np.zeros(detail["shape"], np.float32)
+            for name, detail in runner.get_input_details().items()
+            if name != "codes"
+        }
+        pcm = []
+        for start in range(0, len(codes), CHUNK):
+            out = runner(codes=codes[None, start : start + CHUNK], **state)
+            pcm.append(out.pop("pcm").reshape(-1))
+            state = out
     return np.concatenate(pcm)
 
 
