@@ -1,10 +1,8 @@
 /* One-producer one-consumer ring: head and tail only grow; the producer publishes with a release store. */
-#include "et_ring.h"
+#include "et_pipe.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/et_types.h"
 
 static size_t round_up_pow2(size_t n)
 {

@@ -9,14 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from cython_kernels.pipe import DecoderHandle, PredictorHandle, TalkerHandle
 from edgettsd.engine._api import SpeakOptions, Voice
-from edgettsd.families.qwen3_tts.sampling import LoopSampling, Sampling
+
+if TYPE_CHECKING:
+    from edgettsd.families.qwen3_tts.sampling import Sampling
 
 Rows = npt.NDArray[np.float32]
 
@@ -177,6 +179,8 @@ class FakeParts:
             raise self.segment_error
         if self.dies:
             raise SystemExit("scripted end of a thread")
+        from edgettsd.families.qwen3_tts.sampling import LoopSampling, Sampling
+
         greedy = LoopSampling(do_sample=False)
         zeros = np.zeros((1, self.hidden), np.float32)
         return Segment(

@@ -101,6 +101,10 @@ class Fields:
         for key in self._table:
             yield key, self.table(key)
 
+    def plain(self) -> Mapping[str, Any]:
+        """The table as it is in the file."""
+        return self._table
+
     def names(self) -> tuple[str, ...]:
         """The keys in the file's order."""
         return tuple(self._table)

@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgettsd.errors import ModelInvalidError
+from edgettsd.families.qwen3_tts.manifest import FILES
 from edgettsd.models.gguf import read_gguf_header
-from edgettsd.models.manifest import FILES, parse_manifest
+from edgettsd.models.manifest import parse_manifest
 from edgettsd.models.safetensors import SafetensorsFile
 from edgettsd.models.store import open_bundle
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from edgettsd.bus import CallError
-from edgettsd.client._errors import explain as client_error
 from edgettsd.config import Config
 from edgettsd.ctl import _doctor, _sound, _version
 from edgettsd.ctl._client import explain
@@ -114,7 +113,7 @@ def test_an_unreachable_bus_is_status_9(capsys, monkeypatch):
     ],
 )
 def test_what_refused_calls_mean(name, status, words):
-    error = explain(client_error(CallError(name, "reason")))
+    error = explain(CallError(name, "reason"))
     assert error.status == status
     assert words in str(error)
 

@@ -11,7 +11,8 @@ from edgettsd_tools.families.qwen3_tts.frontend import FILE, FOLDER
 from english_files import english_checkpoint
 
 from edgettsd.errors import ModelInvalidError
-from edgettsd.models.manifest import FRAMES, bundle_files
+from edgettsd.families.qwen3_tts.frontends import FRAMES
+from edgettsd.families.qwen3_tts.manifest import bundle_files
 from edgettsd.models.store import open_bundle
 
 

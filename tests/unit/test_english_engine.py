@@ -21,9 +21,11 @@ from edgettsd.engine._api import Reason, SpeakOptions
 from edgettsd.engine.bundle_parts import BundleParts
 from edgettsd.engine.parts import FakeParts
 from edgettsd.errors import InvalidOptionError, ModelInvalidError
+from edgettsd.families.qwen3_tts.frontends import FRAMES
+from edgettsd.families.qwen3_tts.manifest import bundle_files
 from edgettsd.frontends.english.frames import SPECIAL_IDS, VOCAB
 from edgettsd.frontends.english.frontend import EnglishFrontEnd
-from edgettsd.models.manifest import FRAMES, bundle_files, parse_manifest
+from edgettsd.models.manifest import parse_manifest
 from edgettsd.models.store import open_bundle
 
 LEAD = 4

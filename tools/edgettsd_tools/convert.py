@@ -23,11 +23,11 @@ import numpy as np
 
 from edgettsd import __version__
 from edgettsd.errors import ModelInvalidError
+from edgettsd.families.qwen3_tts.manifest import bundle_files
 from edgettsd.models.manifest import (
     DECODER_PRECISIONS,
     EMBEDDING_DTYPES,
     LM_PRECISIONS,
-    bundle_files,
     parse_manifest,
 )
 from edgettsd.models.store import MANIFEST, PARTIAL, check_bundle

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from edgettsd.families.qwen3_tts.frontends import FRAMES, FRONTENDS
 from edgettsd.frontends.english.frames import SPECIAL_IDS, VOCAB
-from edgettsd.models.manifest import FRAMES, FRONTENDS
 from edgettsd_tools.families.qwen3_tts import layout, sizes
 from edgettsd_tools.families.qwen3_tts.frontend import write_frontend
 from edgettsd_tools.safetensors_writer import Entry, write_safetensors
@@ -232,7 +232,9 @@ def export_checkpoint(work: Path, out: Path, gain: float = 1.0) -> None:
     _write_json(partial / "preprocessor_config.json", sizes.preprocessor_config())
     _write_json(speech / "config.json", speech_config)
     _write_json(speech / "preprocessor_config.json", sizes.feature_extractor_config())
-    write_frontend(partial, {name: work / "frontend" / name for name in FRONTENDS[FRAMES]}, LEAD + DELAY)
+    write_frontend(
+        partial, {name: work / "frontend" / name for name in FRONTENDS[FRAMES].files}, LEAD + DELAY
+    )
     (partial / "README.md").write_text(CARD, encoding="utf-8")
     _write_json(partial / "config.json", config)
     shutil.rmtree(out, ignore_errors=True)

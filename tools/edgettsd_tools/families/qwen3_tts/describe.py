@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from edgettsd.errors import ModelInvalidError
+from edgettsd.families.qwen3_tts.manifest import CODEC_TOKENS, FAMILY, TASKS, TOKENS
 from edgettsd.models._fields import Fields
-from edgettsd.models.manifest import CODEC_TOKENS, FAMILY, FORMAT, TASKS, TOKENS
+from edgettsd.models.manifest import FORMAT
 
 from ...checkpoint import Checkpoint
 

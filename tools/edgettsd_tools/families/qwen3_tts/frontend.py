@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from edgettsd.errors import InvalidOptionError, ModelInvalidError
+from edgettsd.families.qwen3_tts.frontends import FRAMES, FRONTENDS
 from edgettsd.frontends.english.frontend import EnglishFrontEnd, FrameTokenizer
-from edgettsd.models.manifest import FRAMES, FRONTENDS
 
 FOLDER = "frontend"
 FILE = "frontend.json"
@@ -26,7 +26,7 @@ def write_frontend(folder: Path, files: dict[str, Path], lead_frames: int) -> No
     """Give the checkpoint in `folder` the front end en-frames with these data files, by name."""
     target = folder / FOLDER
     target.mkdir(exist_ok=True)
-    for name in FRONTENDS[FRAMES]:
+    for name in FRONTENDS[FRAMES].files:
         shutil.copyfile(files[name], target / name)
     text = json.dumps({"frontend": FRAMES, "lead_frames": lead_frames}, indent=2) + "\n"
     (target / FILE).write_text(text, encoding="utf-8")
@@ -48,7 +48,7 @@ def copy_frontend(checkpoint: Path, out: Path, vocab: int) -> dict[str, Any] | N
             raise ModelInvalidError(
                 f"{folder / FILE}: frontend is {table['frontend']!r}; allowed is {FRAMES}"
             )
-        for name in FRONTENDS[FRAMES]:
+        for name in FRONTENDS[FRAMES].files:
             shutil.copyfile(folder / name, out / name)
     except ValueError as error:
         raise ModelInvalidError(f"{folder / FILE}: not valid JSON: {error}") from None
@@ -66,7 +66,9 @@ class TemplateIds:
 
     def __init__(self, checkpoint: Path) -> None:
         folder = checkpoint / FOLDER
-        self._tokenizer = FrameTokenizer(EnglishFrontEnd.load({n: folder / n for n in FRONTENDS[FRAMES]}))
+        self._tokenizer = FrameTokenizer(
+            EnglishFrontEnd.load({n: folder / n for n in FRONTENDS[FRAMES].files})
+        )
 
     def __call__(self, templated: str) -> list[int]:
         """Ids of a text in the template of what is to be said; ValueError for any other template."""

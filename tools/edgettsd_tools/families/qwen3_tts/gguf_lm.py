@@ -12,7 +12,7 @@ import numpy as np
 from gguf.quants import quantize
 
 from edgettsd.errors import ModelInvalidError
-from edgettsd.models.store import PREDICTOR_ARCH
+from edgettsd.families.qwen3_tts.files import PREDICTOR_ARCH
 
 from ... import kquants
 from ...checkpoint import TensorSet

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from edgettsd.families.qwen3_tts import PromptBuilder, Sampling
+from edgettsd.families.qwen3_tts.frontends import FRAMES
+from edgettsd.families.qwen3_tts.manifest import QwenManifest
 from edgettsd.families.qwen3_tts.tokenizer import Tokenizer
-from edgettsd.models.manifest import FRAMES
 from edgettsd.models.store import Bundle, open_bundle
 from edgettsd_tools.families.qwen3_tts.frontend import GivenIds
 
@@ -55,9 +56,9 @@ class Parts:
         from cython_kernels.litert import LiteRtDecoder
         from cython_kernels.llama import LlamaTalker
         from cython_kernels.predictor import GgmlPredictor
-        from edgettsd.engine.bundle_parts import load_tokenizer
+        from edgettsd.families.qwen3_tts.parts import load_tokenizer
 
-        self.bundle, self.manifest = bundle, bundle.manifest
+        self.bundle, self.manifest = bundle, cast(QwenManifest, bundle.manifest)
         self.file = bundle.open_embeddings()
         self.arrays: dict[str, npt.NDArray[Any]] = dict(self.file)
         self.tables = [self.arrays[f"codec.{group}"] for group in range(self.manifest.code_groups)]

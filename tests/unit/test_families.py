@@ -1,0 +1,64 @@
+"""A bundle's family is looked up by the manifest's word, and nothing of another family is imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import model_files
+import pytest
+
+from edgettsd import families
+from edgettsd.errors import ModelInvalidError
+from edgettsd.models import default
+from edgettsd.models.store import open_bundle
+
+
+def _imported(code: str) -> set[str]:
+    """Modules that a fresh interpreter has imported after running `code`."""
+    command = [sys.executable, "-c", f"{code}\nimport sys; print(chr(10).join(sys.modules))"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    return set(done.stdout.split())
+
+
+def _load(bundle: Path) -> str:
+    return (
+        "import edgettsd.daemon, edgettsd.engine.engine\n"
+        "from edgettsd.config import Config\n"
+        "from edgettsd.engine.bundle_parts import BundleParts\n"
+        f"config = Config().updated({{'model': {{'path': {str(bundle)!r}}}}}, 'test')\n"
+        "parts = BundleParts.load(config)\n"
+    )
+
+
+def test_an_unknown_family_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    bundle = model_files.copy(model_files.bundle(), tmp_path / "bundle")
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    manifest["family"] = "someone-elses-tts"
+    model_files.replace(bundle / "manifest.json", json.dumps(manifest).encode())
+    with pytest.raises(ModelInvalidError) as caught:
+        open_bundle(bundle)
+    assert "family is 'someone-elses-tts'; allowed are " in str(caught.value)
+    for name in families.names():
+        assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("module", ["edgettsd.daemon", "edgettsd.models.store", "edgettsd.engine.engine"])
+def test_no_family_is_imported_before_a_bundle_names_it(module: str) -> None:
+    imported = _imported(f"import {module}")
+    assert module in imported
+    assert {name for name in imported if name.startswith(("edgettsd.families.", "edgettsd.frontends"))} <= {
+        "edgettsd.families.plan"
+    }
+
+
+def test_a_bundle_with_a_tokenizer_does_not_import_the_english_front_end() -> None:
+    imported = _imported(_load(model_files.bundle()))
+    assert "edgettsd.families.qwen3_tts.parts" in imported
+    assert {name for name in imported if name.startswith("edgettsd.frontends.english")} == set()
+
+
+def test_the_built_in_voice_imports_its_front_end() -> None:
+    assert "edgettsd.frontends.english.frontend" in _imported(_load(default.BUILT_IN))
