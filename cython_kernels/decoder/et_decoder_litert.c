@@ -1,7 +1,6 @@
 /* The state of a stream is kept in two copies. A run reads one and writes the other, then they change
  * places: the graph may write a state before its last reader has run, so in-place state would be right or
  * wrong by the order of the operators, and a failed run would leave half a state behind. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +9,6 @@
 #include "et_decoder_litert_parts.h"
 #include "et_tflite_check.h"
 #include "weights/et_weight_file.h"
-
-int et_litert_fail(litert_decoder *d, int code, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(d->error, d->error_size, format, args);
-    va_end(args);
-    return code;
-}
 
 static int open_model(litert_decoder *d, const et_litert_config *c) {
     /* Only what is asked for: otherwise LiteRT searches for and loads every GPU and NPU plug-in. */

@@ -58,7 +58,9 @@ enum { IN = 0, OUT = 1 }; /* the sides of a signature */
 
 /* Each function that returns an int returns ET_OK, or an et_error with its reason in the decoder's text. */
 
-/* Write that text; returns `code`. */
+/* --- et_decoder_litert_fail.c ------------------------------------------------------------------------------ */
+
+/* Write the decoder's text; returns `code`. */
 int et_litert_fail(litert_decoder *d, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Leave the function with an error where LiteRT reports one. */

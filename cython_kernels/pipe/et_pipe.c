@@ -1,41 +1,13 @@
 /* The pipe between generator, decoder, playout and loop. See et_pipe.h. */
 #include "et_pipe.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { GENERATOR_STEPS = 4096, DECODER_STEPS = 2048, EVENT_CAPACITY = 256, BLOCK_CAPACITY = 4096 };
-
-int64_t et_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-int et_wait(int fd, int timeout_ms)
-{
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    if (poll(&p, 1, timeout_ms) <= 0)
-        return 0;
-    uint64_t count;
-    /* Another wake-up may have been taken in between: an empty read is fine. */
-    return read(fd, &count, sizeof count) == sizeof count;
-}
-
-void et_wake(int fd)
-{
-    uint64_t one = 1;
-    ssize_t n;
-    do
-        n = write(fd, &one, sizeof one);
-    while (n < 0 && errno == EINTR);
-}
 
 static void release(et_pipe *p);
 
@@ -108,13 +80,6 @@ void et_pipe_destroy(et_pipe *p)
         release(p);
         free(p);
     }
-}
-
-void et_pipe_wake_all(et_pipe *p)
-{
-    et_wake(p->generator_fd);
-    et_wake(p->decoder_fd);
-    et_wake(p->playout_fd);
 }
 
 uint32_t et_pipe_next_generation(et_pipe *p)

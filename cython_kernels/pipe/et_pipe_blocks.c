@@ -1,8 +1,8 @@
-/* Between decoder and playout: samples, the blocks that announce them, and how many may be played. See et_pipe.h. */
+/* Between decoder and playout: samples, the blocks that announce them, and how many may be played. See et_pipe_blocks.h. */
+#include "et_pipe_blocks.h"
+
 #include <math.h>
 #include <string.h>
-
-#include "et_pipe.h"
 
 /* Wait until a block entry and at least one sample fit. */
 static int wait_space(et_pipe *p, uint32_t generation, bool samples)

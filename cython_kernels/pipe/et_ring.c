@@ -1,8 +1,10 @@
 /* One-producer one-consumer ring: head and tail only grow; the producer publishes with a release store. */
-#include "et_pipe.h"
+#include "et_ring.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/et_types.h"
 
 static size_t round_up_pow2(size_t n)
 {

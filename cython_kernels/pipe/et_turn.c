@@ -1,7 +1,7 @@
-/* Turns of generator and decoder on shared CPUs. See et_pipe.h. */
-#include <time.h>
+/* Turns of generator and decoder on shared CPUs. See et_turn.h. */
+#include "et_turn.h"
 
-#include "et_pipe.h"
+#include <time.h>
 
 /* The longest wait for the decoder to look at a frame. */
 enum { OFFER_NS = 2000000 };

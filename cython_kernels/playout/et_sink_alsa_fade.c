@@ -1,17 +1,12 @@
 /* Fading what a device has already been given. See et_sink_alsa_parts.h. */
+#include "base/et_wait.h"
 #include "et_fade.h"
-#include "pipe/et_pipe.h"
 #include "et_sink_alsa_parts.h"
 
 /* GUARD_MS: what the device is about to play is left alone, as it may have fetched it already. REACH_MS: a fade that
  * can begin only later than this is none. LATE_MS: when it must have been heard it was, even if the device's position
  * does not say so. */
 enum { GUARD_MS = 2, REACH_MS = 40, LATE_MS = 8 };
-
-int64_t et_alsa_fade_frames(const alsa_sink *a)
-{
-    return (int64_t)a->setup.rate * a->base.fade_ms / 1000;
-}
 
 /* Fade n frames of the ring from `from` on, in place. */
 static void fade_ring(alsa_sink *a, int64_t from, int64_t n, int64_t length, bool rising)

@@ -36,6 +36,12 @@ typedef struct {
     int64_t rise_from;    /* frames from here on fade in; -1: none do */
 } alsa_sink;
 
+/* Device frames of a fade. */
+static inline int64_t et_alsa_fade_frames(const alsa_sink *a)
+{
+    return (int64_t)a->setup.rate * a->base.fade_ms / 1000;
+}
+
 /* --- et_sink_alsa_move.c: frames to the device, and where it is ---------------------------------------- */
 
 /* What an error of the device comes to: 0 when it has been got over, ET_SINK_XRUN, or the errno. */
@@ -51,8 +57,6 @@ void et_alsa_stage(alsa_sink *a, size_t n);
 
 /* --- et_sink_alsa_fade.c ------------------------------------------------------------------------------ */
 
-/* Device frames of a fade. */
-int64_t et_alsa_fade_frames(const alsa_sink *a);
 /* See et_sink_ops. */
 int et_alsa_fade(et_sink *s);
 int et_alsa_faded(et_sink *s);

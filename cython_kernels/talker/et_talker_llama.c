@@ -11,7 +11,7 @@
 #include "kernels/et_ggml_cpu.h"
 #include "base/et_log.h"
 #include "et_talker_file.h"
-#include "et_talker_open.h"
+#include "et_talker_warm_up.h"
 #include "weights/et_weight_file.h"
 
 /* Rows of one llama_decode. Without flash attention the scores take heads * rows * context floats. */

@@ -9,7 +9,7 @@
 
 #include "base/et_finite.h"
 #include "et_talker_matvec_parts.h"
-#include "et_talker_open.h"
+#include "et_talker_warm_up.h"
 #include "weights/et_weight_file.h"
 
 /* Nodes of a layer: its matrices and the attention. */

@@ -8,7 +8,4 @@
  * ET_E_BACKEND, with a message in err. Freed by its own `free`. */
 int et_talker_open(const et_talker_config *config, et_talker **out, char *err, size_t err_size);
 
-/* Feed up to `rows` rows of zeros, then one that is timed (warm_ns), and forget them. ET_OK or what failed. */
-int et_talker_warm_up(et_talker *t, int rows);
-
 #endif

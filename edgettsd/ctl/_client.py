@@ -1,152 +1,33 @@
-"""The daemon as edgettsctl sees it: calls, properties and the events of one utterance."""
+"""The daemon as edgettsctl sees it: what goes wrong becomes a message with an exit status."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from dbus_fast import Message, MessageFlag, MessageType, Variant, unpack_variants
-
-from edgettsd.bus import BUS_NAME, INTERFACE, OBJECT_PATH, PROPERTIES, BusError, CallError, Connection
+from edgettsd import client
+from edgettsd.client import ClientError, Daemon, DeniedError, RefusedError, UnreachableError
 from edgettsd.ctl._exit import CtlError, Exit
-from edgettsd.engine._api import Reason
-from edgettsd.errors import ERROR_PREFIX
-
-DBUS_ERROR = "org.freedesktop.DBus.Error."
-_UNREACHABLE = ("ServiceUnknown", "NameHasNoOwner", "NoReply", "Disconnected", "TimedOut", "Timeout")
-
-
-class Daemon:
-    """A connection to the daemon; make one with `connect`. Errors become CtlError with their exit status."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self._owner = ""
-        self._started: dict[int, dict[str, Any]] = {}
-        self._finished: dict[int, tuple[Reason, dict[str, Any]]] = {}
-        self._event = asyncio.Event()
-        self._gone = False
-
-    async def call(
-        self, member: str, signature: str = "", *body: Any, fds: list[int] | None = None, start: bool = True
-    ) -> Any:
-        """Call a method and return its result, plain; `start`: the bus may start the daemon for it."""
-        message = Message(
-            destination=BUS_NAME,
-            path=OBJECT_PATH,
-            interface=INTERFACE,
-            member=member,
-            signature=signature,
-            body=list(body),
-            unix_fds=fds or [],
-            flags=MessageFlag.NONE if start else MessageFlag.NO_AUTOSTART,
-        )
-        result = await _checked(self.connection, message)
-        return unpack_variants(result[0]) if result else None
-
-    async def properties(self, start: bool = True) -> dict[str, Any]:
-        """Every property by name."""
-        message = Message(
-            destination=BUS_NAME,
-            path=OBJECT_PATH,
-            interface=PROPERTIES,
-            member="GetAll",
-            signature="s",
-            body=[INTERFACE],
-            flags=MessageFlag.NONE if start else MessageFlag.NO_AUTOSTART,
-        )
-        values: dict[str, Any] = unpack_variants((await _checked(self.connection, message))[0])
-        return values
-
-    async def listen(self) -> None:
-        """Take note of Started, Finished and the daemon's end from now on."""
-        self.connection.on_message(self._on_message)
-        rules = (
-            f"type='signal',sender='{BUS_NAME}',path='{OBJECT_PATH}',interface='{INTERFACE}'",
-            f"type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',arg0='{BUS_NAME}'",
-        )
-        for rule in rules:
-            await self.connection.call_bus("AddMatch", "s", [rule])
-        # Only the owner of the name is believed: anybody may send anybody a signal.
-        self._owner = await self.connection.owner(BUS_NAME) or ""
-
-    def started(self, utterance: int) -> bool:
-        """Whether the utterance has begun."""
-        return utterance in self._started
-
-    async def finished(self, utterance: int) -> tuple[Reason, dict[str, Any]]:
-        """Wait for the end of an utterance: the reason and the figures."""
-        lost = asyncio.create_task(self.connection.lost())
-        try:
-            while utterance not in self._finished:
-                self._event.clear()
-                waiting = asyncio.create_task(self._event.wait())
-                await asyncio.wait({waiting, lost}, return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
-                if utterance not in self._finished and (self._gone or lost.done()):
-                    raise CtlError("the daemon ended before the utterance did", Exit.UNREACHABLE)
-        finally:
-            lost.cancel()
-        return self._finished[utterance]
-
-    def _on_message(self, message: Message) -> bool:
-        if message.message_type is not MessageType.SIGNAL:
-            return False
-        source = (message.sender, message.member)
-        if source == ("org.freedesktop.DBus", "NameOwnerChanged") and message.body[0] == BUS_NAME:
-            self._gone = bool(self._owner) and message.body[2] != self._owner
-            self._owner = self._owner or message.body[2]
-        elif message.interface == INTERFACE and message.sender == self._owner:
-            if message.member == "Started":
-                self._started[message.body[0]] = unpack_variants(message.body[1])
-            elif message.member == "Finished":
-                reason, stats = message.body[1:]
-                self._finished[message.body[0]] = Reason(reason), unpack_variants(stats)
-        self._event.set()
-        return False
 
 
 @asynccontextmanager
 async def connect(session: bool, address: str) -> AsyncIterator[Daemon]:
     """Connect to the session bus, the bus at `address`, or the system bus. Raises CtlError."""
     try:
-        connection = await Connection.open("session" if session else "system", address)
-    except BusError as error:
-        raise CtlError(str(error), Exit.UNREACHABLE) from error
-    try:
-        yield Daemon(connection)
-    except BusError as error:
-        raise CtlError(str(error), Exit.UNREACHABLE) from error
-    finally:
-        connection.close()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)
-
-
-async def _checked(connection: Connection, message: Message) -> list[Any]:
-    try:
-        return await connection.call(message)
-    except CallError as error:
+        async with client.connect(session, address) as daemon:
+            yield daemon
+    except ClientError as error:
         raise explain(error) from error
-    except TimeoutError:
-        raise CtlError("the daemon does not answer", Exit.UNREACHABLE) from None
 
 
-def explain(error: CallError) -> CtlError:
-    """A refused call in the user's words, with its exit status."""
-    if error.name.startswith(ERROR_PREFIX):
-        return CtlError(f"{error.name.removeprefix(ERROR_PREFIX)}: {error}")
-    name = error.name.removeprefix(DBUS_ERROR)
-    if name == "AccessDenied":
-        return CtlError("this user may not call edgettsd; see edgettsctl doctor", Exit.DENIED)
-    if name.startswith("Spawn") or name in _UNREACHABLE:
-        return CtlError(f"edgettsd does not run: {error}; see edgettsctl doctor", Exit.UNREACHABLE)
-    return CtlError(f"{error} ({error.name})")
-
-
-def variant_options(signatures: dict[str, str], values: dict[str, Any]) -> dict[str, Variant]:
-    """Options for Speak from plain values; None is left out."""
-    return {key: Variant(signatures[key], value) for key, value in values.items() if value is not None}
+def explain(error: ClientError) -> CtlError:
+    """A client's error in the user's words, with its exit status."""
+    if isinstance(error, DeniedError):
+        return CtlError(f"{error}; see edgettsctl doctor", Exit.DENIED)
+    if isinstance(error, UnreachableError):
+        hint = "; see edgettsctl doctor" if "does not run" in str(error) else ""
+        return CtlError(f"{error}{hint}", Exit.UNREACHABLE)
+    if isinstance(error, RefusedError):
+        # An error of the daemon's own is named first, one of the bus after what it says.
+        return CtlError(f"{error} ({error.name})" if "." in error.name else f"{error.name}: {error}")
+    return CtlError(str(error))

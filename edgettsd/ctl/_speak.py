@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from edgettsd.bus import OPTION_TYPES
-from edgettsd.ctl._client import Daemon, connect, variant_options
+from edgettsd.client import Daemon, variant_options
+from edgettsd.ctl._client import connect
 from edgettsd.ctl._exit import OF_REASON, CtlError, Exit
 from edgettsd.ctl._progress import Progress
 from edgettsd.engine._api import Priority, Reason

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgettsd.bus import CallError
+from edgettsd.client._errors import explain as client_error
 from edgettsd.config import Config
 from edgettsd.ctl import _doctor, _sound, _version
 from edgettsd.ctl._client import explain
@@ -113,7 +114,7 @@ def test_an_unreachable_bus_is_status_9(capsys, monkeypatch):
     ],
 )
 def test_what_refused_calls_mean(name, status, words):
-    error = explain(CallError(name, "reason"))
+    error = explain(client_error(CallError(name, "reason")))
     assert error.status == status
     assert words in str(error)
 

@@ -221,6 +221,7 @@ def test_closing_waits_for_what_a_task_still_has_to_do():
 
 # Tasks that their own function awaits, also where it fails: not in the background.
 AWAITED = {
+    ("edgettsd/client/_daemon.py", "finished"),
     ("edgettsd/daemon.py", "_unless"),
     ("edgettsd/hw/background.py", "_run"),
     # The test engine: a failure ends the utterance.

@@ -17,8 +17,9 @@ import tiny_gguf as tiny
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = (
-    "et_talker_open et_talker_file et_talker_llama et_talker_matvec et_talker_matvec_weights "
-    "et_talker_attend et_matvec et_ggml_graphs et_ggml_cpu et_gguf et_log et_weight_file"
+    "et_talker_open et_talker_warm_up et_talker_file et_talker_llama et_talker_matvec "
+    "et_talker_matvec_weights et_talker_attend et_matvec et_ggml_graphs et_ggml_cpu et_gguf et_log "
+    "et_weight_file"
 ).split()
 LIBRARIES = "libllama.so.0 libggml.so.0 libggml-base.so.0 libggml-cpu.so.0".split()
 SHAPES = {

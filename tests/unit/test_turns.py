@@ -11,7 +11,7 @@ import kernel_sources
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ["et_ring", "et_pipe", "et_pipe_blocks", "et_turn"]
+FILES = ["et_wait", "et_ring", "et_pipe", "et_pipe_blocks", "et_turn"]
 # Without an answer the wait ends after 2 ms.
 LONGEST_US = 2000
 
