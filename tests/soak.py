@@ -118,9 +118,9 @@ def call(
     elif choice < 0.78:
         engine.abort_all()
     elif choice < 0.84:
-        engine.pause()
+        engine.pause(rng.choice(["", *"abc"]))
     elif choice < 0.92:
-        engine.resume()
+        engine.resume(rng.choice(["", *"abc"]))
     elif choice < 0.96:
         engine.client_gone(rng.choice("abc"))
     else:
@@ -153,7 +153,7 @@ async def one_round(rng: random.Random, totals: Totals, seconds: float) -> None:
     while time.monotonic() < end:
         call(rig, rng, told, readers)
         await asyncio.sleep(rng.choice([0, 0, 0.001, 0.01, 0.05]))
-    rig.engine.resume()
+    rig.engine.resume_all()
     try:
         await rig.until(lambda: len(rig.finished) >= len(told), 60.0)
     except TimeoutError:

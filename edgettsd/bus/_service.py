@@ -18,7 +18,7 @@ from typing import Any
 
 from dbus_fast import Message, MessageFlag, MessageType, Variant
 
-from edgettsd.bus._connection import DBUS, DBUS_PATH, BusError, Connection
+from edgettsd.bus._connection import DBUS, Connection
 from edgettsd.bus._contract import (
     INTERFACE,
     INTROSPECTABLE,
@@ -28,9 +28,11 @@ from edgettsd.bus._contract import (
     Method,
     parent_introspection,
 )
+from edgettsd.bus._departures import Departures
 from edgettsd.bus._options import Limits, check_text, parse_options
 from edgettsd.bus._values import variants
 from edgettsd.engine._api import Engine, Reason, Request, SpeakOptions
+from edgettsd.engine.pauses import NOBODY
 from edgettsd.errors import InvalidOptionError, SpeechError
 from edgettsd.supervisor import Supervisor
 
@@ -98,6 +100,8 @@ class SpeechService:
             "AbortAll": lambda call: [self._engine.abort_all()],
             "Pause": self._pause,
             "Resume": self._resume,
+            "Hold": self._hold,
+            "ResumeAll": self._resume_all,
             "ListVoices": lambda call: [self._voices()],
             "Stats": lambda call: [self._stats()],
         }
@@ -106,8 +110,7 @@ class SpeechService:
         self._publish_soon: asyncio.Handle | None = None
         # While a call runs, the engine's events wait here: the caller learns the id before it hears of it.
         self._held: list[Callable[[], None]] | None = None
-        # client_bound utterances by client.
-        self._bound: dict[str, set[int]] = {}
+        self._departures = Departures(connection, supervisor, self._client_gone)
 
     def start(self) -> None:
         """Take calls and the engine's events from now on."""
@@ -135,7 +138,7 @@ class SpeechService:
             if message.message_type is MessageType.METHOD_CALL:
                 return self._on_call(message, fds)
             if message.message_type is MessageType.SIGNAL:
-                self._on_signal(message)
+                self._departures.on_signal(message)
             return False
         finally:
             for fd in fds:
@@ -221,7 +224,7 @@ class SpeechService:
     def _submit(self, request: Request) -> int:
         utterance = self._engine.speak(request)
         if request.options.client_bound:
-            self._bind(request.client, utterance)
+            self._departures.hold(request.client, utterance)
         return utterance
 
     def _voices(self) -> list[dict[str, Variant]]:
@@ -243,12 +246,29 @@ class SpeechService:
         return json.dumps({**self._engine.stats(), "tasks": self._supervisor.report()})
 
     def _pause(self, call: _Call) -> list[Any]:
-        self._engine.pause()
+        self._engine.pause(call.sender)
+        self._departures.hold(call.sender, _pause_of(call.sender))
         return []
 
     def _resume(self, call: _Call) -> list[Any]:
-        self._engine.resume()
+        self._engine.resume(call.sender)
+        self._departures.release(_pause_of(call.sender))
         return []
+
+    def _hold(self, call: _Call) -> list[Any]:
+        self._engine.pause(NOBODY)
+        return []
+
+    def _resume_all(self, call: _Call) -> list[Any]:
+        owners = self._engine.paused_by
+        self._engine.resume_all()
+        for owner in owners:
+            self._departures.release(_pause_of(owner))
+        return [len(owners)]
+
+    def _client_gone(self, client: str) -> None:
+        self._engine.client_gone(client)
+        self._departures.release(_pause_of(client))
 
     # Properties
 
@@ -294,7 +314,7 @@ class SpeechService:
 
     def _on_finished(self, utterance: int, reason: Reason, stats: Mapping[str, Any]) -> None:
         def event() -> None:
-            self._unbind(utterance)
+            self._departures.release(utterance)
             self._emit("Finished", [utterance, reason.value, variants(stats)])
 
         self._soon_or_now(event)
@@ -324,37 +344,10 @@ class SpeechService:
     def _send_signal(self, interface: str, member: str, signature: str, body: list[Any]) -> None:
         self._connection.send(Message.new_signal(OBJECT_PATH, interface, member, signature, body))
 
-    # Clients that leave
 
-    def _bind(self, client: str, utterance: int) -> None:
-        if client not in self._bound:
-            self._bound[client] = set()
-            # Not by the task: it must come before the RemoveMatch of an utterance that ends at once.
-            self._connection.send(_bus_call("AddMatch", _watch_rule(client)))
-            self._supervisor.spawn("client watch", self._watch(client))
-        self._bound[client].add(utterance)
-
-    def _unbind(self, utterance: int) -> None:
-        for client, utterances in list(self._bound.items()):
-            utterances.discard(utterance)
-            if not utterances:
-                del self._bound[client]
-                self._connection.send(_bus_call("RemoveMatch", _watch_rule(client)))
-
-    async def _watch(self, client: str) -> None:
-        """The client may have left before the bus knew that we listen."""
-        try:
-            present = await self._connection.owner(client) is not None
-        except (BusError, TimeoutError):
-            return
-        if not present and client in self._bound:
-            self._engine.client_gone(client)
-
-    def _on_signal(self, message: Message) -> None:
-        if (message.sender, message.path, message.member) == (DBUS, DBUS_PATH, "NameOwnerChanged"):
-            name, _, new_owner = message.body
-            if not new_owner and name in self._bound:
-                self._engine.client_gone(name)
+def _pause_of(client: str) -> tuple[str, str]:
+    """What a caller holds who has paused; utterances are held by their number."""
+    return "pause", client
 
 
 def _prepare_fd(fd: int) -> None:
@@ -369,19 +362,3 @@ def _prepare_fd(fd: int) -> None:
     os.set_inheritable(fd, False)
     if stat.S_ISCHR(os.fstat(fd).st_mode):
         os.set_blocking(fd, False)
-
-
-def _watch_rule(client: str) -> str:
-    return f"type='signal',sender='{DBUS}',path='{DBUS_PATH}',member='NameOwnerChanged',arg0='{client}'"
-
-
-def _bus_call(member: str, argument: str) -> Message:
-    return Message(
-        destination=DBUS,
-        path=DBUS_PATH,
-        interface=DBUS,
-        member=member,
-        signature="s",
-        body=[argument],
-        flags=MessageFlag.NO_REPLY_EXPECTED,
-    )

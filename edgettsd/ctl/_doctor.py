@@ -133,7 +133,9 @@ def check_state(properties: dict[str, Any]) -> Finding:
     text = f"version {properties['Version']}, {state}, model {model}"
     match state:
         case "paused":
-            return Finding(FAIL, "daemon", f"{text}: paused", "edgettsctl resume")
+            return Finding(
+                FAIL, "daemon", f"{text}: paused", "edgettsctl resume --all (edgettsctl status: by whom)"
+            )
         case "starting" | "stopping":
             return Finding(WARN, "daemon", text, "try again in a moment")
     return Finding(OK, "daemon", text)

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgettsd.ctl._client import connect
 from edgettsd.ctl._exit import Exit
+from edgettsd.ctl._pausers import NOBODY
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -37,6 +38,8 @@ def table(stats: Mapping[str, Any]) -> list[str]:
     plain = {name: value for name, value in stats.items() if not isinstance(value, (dict, list))}
     width = max(map(len, plain), default=0)
     lines = [f"{name:{width}}  {value}" for name, value in plain.items()]
+    if owners := stats.get("paused_by"):
+        lines.append(f"{'paused_by':{width}}  {', '.join(owner or NOBODY for owner in owners)}")
     if failed := {name: task for name, task in stats.get("tasks", {}).items() if task["failures"]}:
         lines += ["", "task                   failures  state"]
         lines += [

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgettsd.ctl._client import connect
 from edgettsd.ctl._exit import Exit
+from edgettsd.ctl._pausers import pausers
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -23,11 +24,15 @@ async def run(options: argparse.Namespace) -> int:
     """Print the properties."""
     async with connect(options.session, options.bus_address) as daemon:
         properties = await daemon.properties(start=False)
+        paused_by = await pausers(daemon) if properties["State"] == "paused" else []
     if options.json:
-        print(json.dumps({_snake(name): value for name, value in properties.items()}, indent=2))
+        values = {_snake(name): value for name, value in properties.items()}
+        print(json.dumps(values | {"paused_by": paused_by}, indent=2))
         return Exit.OK
     active = f", utterance {properties['Active']}" if properties["Active"] else ""
     print(f"state    {properties['State']}{active}")
+    if paused_by:
+        print(f"paused   by {', '.join(paused_by)}")
     print(f"waiting  {properties['QueueLength']}")
     print(f"model    {properties['Model']}, {properties['SampleRate']} Hz")
     print(f"version  {properties['Version']}")

@@ -162,11 +162,25 @@ class Engine(Protocol):
         ...
 
     def client_gone(self, client: str) -> None:
-        """Abort the client_bound utterances of a client that left the bus."""
+        """Abort the client_bound utterances of a client that left the bus, and end its pause."""
         ...
 
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
+    @property
+    def paused_by(self) -> tuple[str, ...]:
+        """Whose pauses are in force, the oldest first; "" for the one that outlives its caller."""
+        ...
+
+    def pause(self, client: str = "") -> None:
+        """Hold the speech for `client`; for "" until anybody resumes who has no pause of his own."""
+        ...
+
+    def resume(self, client: str = "") -> None:
+        """End the pause of `client`, or that of "" if it has none."""
+        ...
+
+    def resume_all(self) -> None:
+        """End everybody's pause."""
+        ...
 
     def set_speed(self, speed: float) -> None:
         """The CPUs run at this share (above 0 to 1) of their full clock: start later rather than run dry."""

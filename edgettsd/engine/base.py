@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections import Counter
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from edgettsd.config import Config
 from edgettsd.engine._api import OnChanged, OnFinished, OnStarted, Reason, Request, State
+from edgettsd.engine.pauses import NOBODY, Pauses
 from edgettsd.engine.queue import Entry, UtteranceQueue
 
 
@@ -42,7 +43,7 @@ class QueueingEngine(Generic[Job]):
         )
         # STARTING, IDLE (ready) or STOPPING.
         self._phase = State.STARTING
-        self._paused = False
+        self._pauses = Pauses()
         self._ended: Counter[str] = Counter()
 
     @property
@@ -86,23 +87,41 @@ class QueueingEngine(Generic[Job]):
         return count
 
     def client_gone(self, client: str) -> None:
-        """Abort the client_bound utterances of a client that left the bus."""
+        """Abort the client_bound utterances of a client that left the bus, and end its pause."""
         for entry in self._queue.of_client(client):
             if entry.item.request.options.client_bound:
                 self._abort(entry)
-        self.on_changed()
+        self._pauses.gone(client)
+        self._follow_pauses()
 
-    def pause(self) -> None:
-        """Hold the speech where it is; nothing new starts."""
-        self._paused = True
-        self._hold(True)
-        self.on_changed()
+    @property
+    def paused_by(self) -> tuple[str, ...]:
+        """Whose pauses are in force, the oldest first; NOBODY for the one that outlives its caller."""
+        return self._pauses.owners
 
-    def resume(self) -> None:
-        """Go on after pause()."""
-        self._paused = False
-        self._hold(False)
-        self._next()
+    def pause(self, client: str = NOBODY) -> None:
+        """Hold the speech where it is, for `client`; nothing new starts."""
+        self._pauses.add(client)
+        self._follow_pauses()
+
+    def resume(self, client: str = NOBODY) -> None:
+        """End the pause of `client`, or that of NOBODY if it has none; goes on when no other is in force."""
+        self._pauses.release(client)
+        self._follow_pauses()
+
+    def resume_all(self) -> None:
+        """End everybody's pause."""
+        self._pauses.clear()
+        self._follow_pauses()
+
+    @property
+    def _paused(self) -> bool:
+        return bool(self._pauses)
+
+    def _follow_pauses(self) -> None:
+        self._hold(self._paused)
+        if not self._paused:
+            self._next()
         self.on_changed()
 
     def _put(self, job: Job) -> int:
@@ -127,9 +146,10 @@ class QueueingEngine(Generic[Job]):
             self._queue.remove(entry.id)
         self._end(entry, Reason.ABORTED)
 
-    def _counts(self) -> dict[str, int]:
-        """How many utterances ended, by reason."""
-        return {f"ended_{reason}": count for reason, count in sorted(self._ended.items())}
+    def _counts(self) -> dict[str, Any]:
+        """How many utterances ended, by reason, and who holds the speech."""
+        counts: dict[str, Any] = {f"ended_{reason}": n for reason, n in sorted(self._ended.items())}
+        return {**counts, "paused_by": list(self._pauses.owners)}
 
     async def _told(self) -> None:
         """Finished calls of waiting utterances are scheduled, not made, by abort_all."""

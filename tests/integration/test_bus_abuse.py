@@ -45,6 +45,8 @@ def test_random_calls_are_answered_and_do_no_harm(system):
         "AbortAll",
         "Pause",
         "Resume",
+        "Hold",
+        "ResumeAll",
         "ListVoices",
         "Get",
         "Set",
@@ -67,7 +69,7 @@ def test_random_calls_are_answered_and_do_no_harm(system):
                     await client.call_raw(BUS_NAME, OBJECT_PATH, interface, member, signature, arguments)
                 except CallFailed as error:
                     refused.append(f"{error}: {member} {signature} {arguments}")
-            await client.call("Resume")
+            await client.call("ResumeAll")
             await client.call("AbortAll")
             assert await client.finished(await client.speak("still there?")) == "completed"
         assert len(refused) > 200

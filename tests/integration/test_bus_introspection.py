@@ -37,6 +37,8 @@ def test_the_running_daemon_introspects_as_the_xml_says(system):
             "AbortAll",
             "Pause",
             "Resume",
+            "Hold",
+            "ResumeAll",
             "SynthesizeToFd",
             "ListVoices",
             "Stats",

@@ -273,6 +273,7 @@ def test_status(system):
         "model": "fake",
         "sample_rate": 24000,
         "problems": [],
+        "paused_by": [],
         "version": __version__,
     }
     text = system.ctl("status").stdout.decode()

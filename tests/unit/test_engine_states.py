@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from cython_kernels.playout import FakeSink
 from edgettsd.engine._api import Priority, State
 from edgettsd.engine.parts import FakeParts
+from edgettsd.engine.pauses import NOBODY
 from edgettsd.errors import NotFoundError, QueueFullError
 
 LONG = bool(os.environ.get("EDGETTSD_LONG"))
@@ -36,6 +37,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.accepted: dict[int, tuple[str, float, int]] = {}
         self.heard_at_end: dict[int, int] = {}
+        self.pauses: set[str] = set()
 
     @initialize(
         xrun_at=st.integers(-1, 40_000),
@@ -119,19 +121,27 @@ class EngineMachine(RuleBasedStateMachine):
     def abort_all(self) -> None:
         self.run(self._call(self.rig.engine.abort_all))
 
-    @rule()
-    def pause(self) -> None:
-        self.run(self._call(self.rig.engine.pause))
+    @rule(client=st.sampled_from((NOBODY, *CLIENTS)))
+    def pause(self, client: str) -> None:
+        self.run(self._call(lambda: self.rig.engine.pause(client)))
+        self.pauses.add(client)
         assert self.rig.engine.state is State.PAUSED
 
+    @rule(client=st.sampled_from((NOBODY, *CLIENTS)))
+    def resume(self, client: str) -> None:
+        self.run(self._call(lambda: self.rig.engine.resume(client)))
+        self.pauses.discard(client if client in self.pauses else NOBODY)
+
     @rule()
-    def resume(self) -> None:
-        self.run(self._call(self.rig.engine.resume))
+    def resume_all(self) -> None:
+        self.run(self._call(self.rig.engine.resume_all))
+        self.pauses.clear()
         assert self.rig.engine.state is not State.PAUSED
 
     @rule(client=st.sampled_from(CLIENTS))
     def client_gone(self, client: str) -> None:
         self.run(self._call(lambda: self.rig.engine.client_gone(client)))
+        self.pauses.discard(client)
 
     @rule(broken=st.booleans())
     def break_the_model(self, broken: bool) -> None:
@@ -157,6 +167,8 @@ class EngineMachine(RuleBasedStateMachine):
         assert set(ids) <= set(self.accepted)
         assert set(rig.started) <= set(self.accepted)
         assert engine.queue_length <= LIMIT
+        assert set(engine.paused_by) == self.pauses
+        assert (engine.state is State.PAUSED) == bool(self.pauses)
         open_ones = set(self.accepted) - set(ids)
         if engine.active:
             assert engine.active in open_ones
@@ -172,7 +184,8 @@ class EngineMachine(RuleBasedStateMachine):
         rig = self.rig
 
         async def finish() -> None:
-            rig.engine.resume()
+            rig.engine.resume_all()
+            self.pauses.clear()
             await rig.until(lambda: len(rig.finished) == len(self.accepted), 30.0)
             assert rig.engine.state is State.IDLE
             assert rig.engine.heartbeat()
