@@ -64,6 +64,12 @@ def start_shortage(
     first `drop` frames to be decoded are not heard.
     """
 
+def start_slower(frames: int, rate: float, slower: float) -> int:
+    """Frames to have ready before an utterance of `frames` starts, 0 where the CPUs are not slower.
+
+    The CPUs are `slower` times as slow as when `rate` (time of a frame over its duration) was measured.
+    """
+
 def quiet_runaway(frames: Iterable[npt.ArrayLike], limit: int, db: float) -> int | None:
     """Index of the frame (samples in -1..1) at which an utterance has run away into silence, or None."""
 

@@ -5,17 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Weight of a new measurement of a cost, and of the spread. */
-static const double WEIGHT = 0.25, SPREAD_WEIGHT = 0.1;
-static const double SPREAD_GUESS = 0.05, MOST_SPREAD = 0.5;
-/* A late chunk is remembered, less with every one that is not as late; at most so late, in frames of time. */
-static const double LATE_KEPT = 0.97, LATE_GUESS = 0.25, MOST_LATE = 4;
-/* Head room on every cost beside its spread: a machine may become a little slower for good. */
-static const double MARGIN = 1.03;
-/* An estimated length may be too low by a seventh, or by some frames. */
-static const double LONGER = 1.15;
-enum { MORE_FRAMES = 4 };
-
 /* Of the silence that a runaway ends in so much is still played. */
 static const int TAIL_FRAMES = 3;
 
@@ -33,16 +22,10 @@ int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_sc
     d->pipe = pipe;
     d->decoder = decoder;
     d->schedule = *schedule;
-    d->spread = SPREAD_GUESS;
-    d->late = LATE_GUESS;
-    d->costs.n_sizes = decoder->n_sizes;
-    memcpy(d->costs.sizes, decoder->sizes, sizeof d->costs.sizes);
-    d->costs.frame = rate / 2;
-    for (int i = 0; i < decoder->n_sizes; i++) {
-        d->costs.chunk[i] = rate / 2 * decoder->sizes[i];
+    et_cost_init(&d->meter, decoder->sizes, decoder->n_sizes, rate);
+    for (int i = 0; i < decoder->n_sizes; i++)
         if (decoder->warm_ns[i] > 0)
             et_decode_expect(d, decoder->sizes[i], 1e-9 * (double)decoder->warm_ns[i]);
-    }
     d->pcm = calloc((size_t)ET_MAX_CHUNK * decoder->samples_per_frame, sizeof *d->pcm);
     return d->pcm ? ET_OK : ET_E_MEMORY;
 }
@@ -56,20 +39,7 @@ int et_decode_expect(et_decode *d, int size, double seconds)
 {
     if (!(seconds > 0.0 && seconds < 1e6))
         return ET_E_ARG;
-    double cost = 1e9 * seconds / frame_ns(d);
-    if (size == 0) {
-        d->costs.frame = cost;
-        d->measured |= 1;
-        return ET_OK;
-    }
-    for (int i = 0; i < d->costs.n_sizes; i++) {
-        if (d->costs.sizes[i] == size) {
-            d->costs.chunk[i] = cost;
-            d->measured |= 2 << i;
-            return ET_OK;
-        }
-    }
-    return ET_E_ARG;
+    return et_cost_expect(&d->meter, size, 1e9 * seconds / frame_ns(d));
 }
 
 double et_decode_rate(const et_decode *d)
@@ -78,7 +48,7 @@ double et_decode_rate(const et_decode *d)
     for (int i = 0; i < d->schedule.n; i++)
         if (d->schedule.chunks[i] > largest)
             largest = d->schedule.chunks[i];
-    et_costs costs = d->costs;
+    et_costs costs = d->meter.costs;
     costs.turns = d->pipe->turns;
     return et_cost_rate(&costs, largest);
 }
@@ -108,62 +78,6 @@ static int queued_frames(const et_decode *d)
     return (int)atomic_load_explicit(&d->pipe->pending_frames, memory_order_relaxed);
 }
 
-static et_costs expected_costs(const et_decode *d)
-{
-    et_costs costs = et_costs_times(&d->costs, MARGIN);
-    costs.spread = fmin(d->spread, MOST_SPREAD);
-    costs.late = d->late;
-    costs.turns = d->pipe->turns;
-    return costs;
-}
-
-static double blend(et_decode *d, int bit, double old, double new)
-{
-    bool first = !(d->measured & bit);
-    d->measured |= bit;
-    return first ? new : old + WEIGHT * (new - old);
-}
-
-/* A frame came that took the generator so long; 0: it does not say. */
-static void frame_came(et_decode *d, double ns)
-{
-    double cost = ns / frame_ns(d);
-    d->work += cost;
-    if (cost > 0 && !d->settled)
-        d->costs.frame = blend(d, 1, d->costs.frame, cost);
-}
-
-/* A chunk of n frames was decoded in so long. */
-static void chunk_took(et_decode *d, int n, double ns)
-{
-    double cost = ns / frame_ns(d), work = d->work * n / (d->pending + n);
-    int i = 0;
-    while (d->costs.sizes[i] != n)
-        i++;
-    d->work -= work;
-    if (d->settled)
-        return;
-    bool known = (d->measured & 1) && (d->measured & 2 << i);
-    double expected = d->costs.chunk[i] + (work > 0 ? n * d->costs.frame : 0);
-    if (known && expected > 0)
-        d->late = fmin(fmax(LATE_KEPT * d->late, cost + work - expected), MOST_LATE);
-    if (known && expected > 0)
-        d->spread += SPREAD_WEIGHT * (fabs(cost + work - expected) / expected - d->spread);
-    d->costs.chunk[i] = blend(d, 2 << i, d->costs.chunk[i], cost);
-    /* A guess is no worse than what the other sizes take in proportion. */
-    for (int k = 0; k < d->costs.n_sizes; k++)
-        if (!(d->measured & 2 << k))
-            d->costs.chunk[k] = d->costs.chunk[i] * d->costs.sizes[k] / n;
-}
-
-/* Frames that may still come after those made. An estimate may be too low: as long as there is no end there is more. */
-static int remaining_frames(const et_decode *d)
-{
-    double expected = (double)atomic_load_explicit(&d->pipe->expected_frames, memory_order_relaxed);
-    double out = (double)d->frames_out, left = fmax(LONGER * expected, expected + MORE_FRAMES) - out;
-    return (int)ceil(fmin(fmax(left, fmax((LONGER - 1) * out, MORE_FRAMES)), 1e6));
-}
-
 /* Tell playout from when on it will not run dry, and the generator how far it may run ahead for that. A chunk of
  * `coming` frames is about to be pushed; 0: time has passed, and less is missing than before. */
 static void update_start(et_decode *d, int64_t now, int coming)
@@ -172,33 +86,29 @@ static void update_start(et_decode *d, int64_t now, int coming)
     if (!et_pipe_live(p, d->generation))
         return;
     const int spf = p->config.samples_per_frame;
+    /* With so much in store each stage soon has the machine for itself. */
     if ((int64_t)et_pipe_buffered(p) > p->config.backpressure / 2)
-        d->settled = 1;
-    const et_costs costs = expected_costs(d);
+        d->meter.settled = true;
+    const et_costs costs = et_cost_expected(&d->meter, p->turns);
     /* Once playing, this is for the case that it runs dry: what is in the device is gone then. */
     double waits = d->start_ns ? (double)et_pipe_buffered(p) / spf + coming : ahead(d, now, coming);
-    et_standing at = {.index = d->chunk_index, .pending = d->pending, .queued = queued_frames(d), .drop = d->drop,
-                      .ahead = waits};
-    double need = fmax(waits + et_start_shortage(&d->schedule, &costs, &at, remaining_frames(d), 1), 0) * spf;
-    double least = (double)atomic_load_explicit(&p->min_start, memory_order_relaxed);
-    if (need < least)
-        need = least;
-    /* Never ask for more than the ring can hold beside one chunk: that would wait for ever. */
-    double most = (double)p->pcm.capacity - 2.0 * ET_MAX_CHUNK * spf;
-    if (most < spf)
-        most = spf;
-    if (need > most)
-        need = most;
-    atomic_store_explicit(&p->start_samples, (int64_t)need, memory_order_release);
-    if (!d->start_ns && need <= waits * spf) {
+    const et_standing at = {.index = d->chunk_index, .pending = d->pending, .queued = queued_frames(d),
+                            .drop = d->drop, .ahead = waits};
+    const et_start_bounds bounds = {
+        .samples_per_frame = spf,
+        .least = atomic_load_explicit(&p->min_start, memory_order_relaxed),
+        .expected = atomic_load_explicit(&p->expected_frames, memory_order_relaxed),
+        .capacity = (int64_t)p->pcm.capacity,
+        .backpressure = p->config.backpressure,
+    };
+    const et_start start = et_start_plan(&d->schedule, &costs, &at, &bounds, d->frames_out);
+    atomic_store_explicit(&p->start_samples, start.samples, memory_order_release);
+    if (!d->start_ns && (double)start.samples <= waits * spf) {
         d->start_ns = now;
         if (!coming)
             et_wake(p->playout_fd);
     }
-    int64_t limit = (int64_t)need + ET_MAX_CHUNK * spf;
-    if (limit < p->config.backpressure)
-        limit = p->config.backpressure;
-    if (limit > atomic_exchange_explicit(&p->limit, limit, memory_order_acq_rel))
+    if (start.limit > atomic_exchange_explicit(&p->limit, start.limit, memory_order_acq_rel))
         et_wake(p->generator_fd);
 }
 
@@ -304,7 +214,7 @@ static int decode(et_decode *d, int n)
     memmove(d->codes, d->codes + (size_t)n * groups, (size_t)d->pending * groups * sizeof *d->codes);
     int skip = d->drop < n ? d->drop : n;
     d->drop -= skip;
-    chunk_took(d, n, (double)(t1 - t0));
+    et_cost_chunk(&d->meter, n, d->pending, (double)(t1 - t0) / frame_ns(d));
     update_start(d, t1, n - skip);
     if (skip == n) {
         keep(d, n, t0, t1);
@@ -326,7 +236,7 @@ static int decode(et_decode *d, int n)
 static int decode_pending(et_decode *d, int flush)
 {
     while (d->pending > 0 && !d->ran_away) {
-        et_costs costs = expected_costs(d);
+        et_costs costs = et_cost_expected(&d->meter, d->pipe->turns);
         et_standing at = {.index = d->chunk_index, .pending = d->pending, .queued = queued_frames(d),
                           .ahead = ahead(d, et_now_ns(), 0)};
         int want = et_schedule_next(&d->schedule, &costs, &at);
@@ -362,8 +272,7 @@ static void begin_generation(et_decode *d, uint32_t generation)
     d->frames_in = 0;
     d->frames_out = 0;
     d->start_ns = 0;
-    d->work = 0;
-    d->settled = 0;
+    et_cost_begin(&d->meter);
     d->samples_made = 0;
     d->pushed = 0;
     d->trailing = 0;
@@ -385,7 +294,7 @@ static int handle(et_decode *d, const et_item *item)
         for (int i = 0; i < d->decoder->groups; i++)
             d->codes[d->pending * d->decoder->groups + i] = item->codes[i];
         d->pending++;
-        frame_came(d, 1e3 * item->arg);
+        et_cost_frame(&d->meter, 1e3 * item->arg / frame_ns(d));
         if ((err = decode_pending(d, 0)))
             return err;
         if (!d->start_ns && d->pushed)

@@ -5,7 +5,7 @@
 #include "decoder/et_decoder.h"
 #include "pipe/et_pipe.h"
 #include "et_runaway.h"
-#include "schedule/et_schedule.h"
+#include "schedule/et_start.h"
 
 typedef struct {
     et_pipe *pipe;
@@ -28,14 +28,8 @@ typedef struct {
     int64_t trailing;           /* quiet samples at the end of what was pushed of this sentence */
     int64_t reserve;            /* samples of a pause that the next sentence's own silence may stand for */
     int64_t frames_out;         /* frames that were decoded */
-    int settled;                /* enough is buffered: from now on each stage has the machine for itself */
 
-    /* What a frame and each chunk cost, as measured lately; they outlive the utterance. */
-    et_costs costs;
-    int measured;               /* bits: 0 the frame, i + 1 size i; what is not measured is a guess */
-    double spread;              /* by how much a chunk's time differs from what was expected, as a share of it */
-    double late;                /* by how much the latest chunk of recent ones came too late, frames of time */
-    double work;                /* the generator's for the frames in codes */
+    et_cost_meter meter;        /* what a frame and each chunk cost, as measured lately */
 
     int32_t codes[ET_MAX_CHUNK * ET_MAX_GROUPS];
     float *pcm;                 /* [ET_MAX_CHUNK * samples_per_frame] */

@@ -63,11 +63,7 @@ cdef extern from "frame_loop/et_generate.h" nogil:
     void et_generator_free(et_generator *g)
     void et_generate(et_generator *g, const et_segment *seg, et_result *result, int16_t *codes, int max_codes)
 
-cdef extern from "schedule/et_schedule.h" nogil:
-    ctypedef struct et_schedule:
-        int kind
-        int n
-        int chunks[16]
+cdef extern from "schedule/et_cost.h" nogil:
     enum:
         ET_MAX_SIZES
     ctypedef struct et_costs:
@@ -78,6 +74,14 @@ cdef extern from "schedule/et_schedule.h" nogil:
         int turns
         double spread
         double late
+    ctypedef struct et_cost_meter:
+        et_costs costs
+
+cdef extern from "schedule/et_schedule.h" nogil:
+    ctypedef struct et_schedule:
+        int kind
+        int n
+        int chunks[16]
     ctypedef struct et_standing:
         int index
         int pending
@@ -86,7 +90,10 @@ cdef extern from "schedule/et_schedule.h" nogil:
         double ahead
     int et_schedule_check(const et_schedule *s)
     int et_schedule_next(const et_schedule *s, const et_costs *c, const et_standing *at)
+
+cdef extern from "schedule/et_start.h" nogil:
     double et_start_shortage(const et_schedule *s, const et_costs *c, const et_standing *at, int remaining, int open)
+    int64_t et_start_slower(int64_t frames, double rate, double slower)
 
 cdef extern from "frame_loop/et_runaway.h" nogil:
     enum:
@@ -107,9 +114,7 @@ cdef extern from "frame_loop/et_runaway.h" nogil:
 
 cdef extern from "frame_loop/et_decode.h" nogil:
     ctypedef struct et_decode:
-        et_costs costs
-        double spread
-        double late
+        et_cost_meter meter
         et_quiet quiet
     int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate)
     int et_decode_expect(et_decode *d, int size, double seconds)
@@ -178,6 +183,10 @@ def start_shortage(kind, chunks, int index, *, double frame, cost, int remaining
     at.index, at.pending, at.queued, at.drop, at.ahead = index, pending, queued, drop, ahead
     c.spread, c.late = spread, late
     return et_start_shortage(&s, &c, &at, remaining, open)
+
+
+def start_slower(int frames, double rate, double slower):
+    return et_start_slower(frames, rate, slower)
 
 
 def quiet_runaway(frames, int limit, double db):
@@ -349,16 +358,16 @@ cdef class DecodeLoop:
 
     @property
     def costs(self):
-        cdef const et_costs *c = &self.d.costs
+        cdef const et_costs *c = &self.d.meter.costs
         return {0: c.frame, **{c.sizes[i]: c.chunk[i] for i in range(c.n_sizes)}}
 
     @property
     def spread(self):
-        return self.d.spread
+        return self.d.meter.costs.spread
 
     @property
     def late(self):
-        return self.d.late
+        return self.d.meter.costs.late
 
     def counters(self):
         return {"decode_ns": decode_ns(&self.d), "chunks": decode_chunks(&self.d)}

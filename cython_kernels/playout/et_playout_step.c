@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "et_fade.h"
+#include "schedule/et_start.h"
 
 /* FADE_LIMIT_MS: a fade that takes longer is cut. LOUD: a last sample below this ends without a click. */
 enum { FADE_LIMIT_MS = 70, LOUD = 64 };
@@ -144,14 +145,8 @@ static int64_t threshold(et_pipe *p, const et_playout *o)
 {
     if (!o->sink->paced)
         return 1;
-    int64_t n = atomic_load_explicit(&p->start_samples, memory_order_relaxed);
-    /* More than ring and backpressure let in would be waited for in vain. */
-    if (n > (int64_t)p->pcm.capacity)
-        n = (int64_t)p->pcm.capacity;
-    int64_t limit = atomic_load_explicit(&p->limit, memory_order_relaxed);
-    if (n > limit)
-        n = limit;
-    return n > 1 ? n : 1;
+    return et_start_threshold(atomic_load_explicit(&p->start_samples, memory_order_relaxed), (int64_t)p->pcm.capacity,
+                              atomic_load_explicit(&p->limit, memory_order_relaxed));
 }
 
 /* The sink stopped because it had nothing to play. */

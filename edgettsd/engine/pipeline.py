@@ -7,7 +7,6 @@ The loops themselves run in C without the GIL; Python touches only the start and
 from __future__ import annotations
 
 import logging
-import math
 import os
 import queue
 import threading
@@ -17,7 +16,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
-from cython_kernels.frame_loop import DecodeLoop, Generator
+from cython_kernels.frame_loop import DecodeLoop, Generator, start_slower
 from cython_kernels.pipe import ITEM_END, ITEM_PAUSE, REASON_NAMES, Pipe, SinkHandle, use_huge_pages
 from cython_kernels.playout import Playout
 from edgettsd.config import Config
@@ -312,11 +311,10 @@ class Pipeline:
 
     def _slower_start(self, frames: int) -> int:
         """Samples to have ready for `frames` frames because the CPUs run slower than when last measured."""
-        slower = self._measured_speed / self._speed
-        if self._decode is None or slower <= 1:
+        if self._decode is None:
             return 0
-        late = frames * (self._decode.rate * slower - 1)
-        return max(0, math.ceil(late)) * self._parts.info.samples_per_frame
+        slower = self._measured_speed / self._speed
+        return start_slower(frames, self._decode.rate, slower) * self._parts.info.samples_per_frame
 
     def _pause(self, work: Work) -> None:
         samples = self._config.engine.sentence_pause_ms * self._parts.info.sample_rate // 1000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from cython_kernels.frame_loop import schedule_next, start_shortage
+from cython_kernels.frame_loop import schedule_next, start_shortage, start_slower
 
 # A frame's and a chunk's costs as measured at the true sizes, in frames of 80 ms.
 EXACT = {1: 0.35, 4: 1.1, 8: 2.04}
@@ -43,6 +43,13 @@ def test_adaptive_never_takes_chunks_too_small_to_keep_pace_while_larger_ones_do
     assert following(0, frame=0.6, cost={1: 0.45, 4: 1.2, 8: 2.4}, turns=False) == 1
     # Nothing keeps pace: whatever is fastest.
     assert following(0, frame=0.9, cost={1: 0.45, 4: 1.2, 8: 2.4}) == 8
+
+
+@pytest.mark.parametrize(
+    "rate, slower, ready", [(0.75, 1.5, 13), (0.75, 1.0, 0), (1.5, 0.5, 0), (0.5, 1.5, 0), (1.5, 2, 200)]
+)
+def test_on_slower_cpus_as_much_is_ready_as_will_come_late(rate: float, slower: float, ready: int) -> None:
+    assert start_slower(100, rate, slower) == ready
 
 
 @dataclass(frozen=True)
