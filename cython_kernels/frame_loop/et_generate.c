@@ -86,19 +86,6 @@ static void end(et_result *r, int reason, int error)
     r->error = error;
 }
 
-static void fail(et_result *r, int error)
-{
-    bool aborted = error == ET_E_STALE || error == ET_E_STOPPED;
-    end(r, aborted ? ET_ABORTED : error == ET_E_RUNAWAY ? ET_RUNAWAY : ET_ERROR, error);
-}
-
-static int alive(const et_generator *g, uint32_t generation)
-{
-    if (et_pipe_stopping(g->pipe))
-        return ET_E_STOPPED;
-    return et_pipe_live(g->pipe, generation) ? ET_OK : ET_E_STALE;
-}
-
 /* Codebooks 1.. of the frame whose codes[0] is known; g->row becomes the sum of the frame's rows. */
 static int predict_frame(et_generator *g, const et_segment *seg, int16_t *codes, et_result *r, et_step *step)
 {
@@ -107,7 +94,7 @@ static int predict_frame(et_generator *g, const et_segment *seg, int16_t *codes,
     const float *logits = NULL;
     et_table_copy(&g->tables[0], codes[0], g->row);
     for (int k = 1; k < groups; k++) {
-        int err = alive(g, seg->generation);
+        int err = et_frames_alive(g->pipe, seg->bounds.generation);
         if (err)
             return err;
         r->turn_ns += et_turn_enter(g->pipe);
@@ -140,7 +127,7 @@ static void keep(et_generator *g, const et_segment *seg, et_step *step, int kind
 {
     if (!et_pipe_tracing(g->pipe))
         return;
-    step->generation = seg->generation;
+    step->generation = seg->bounds.generation;
     step->kind = (uint16_t)kind;
     step->wall_ns = et_now_ns() - step->t_ns;
     step->delay_ns = et_delay_take(&g->delay);
@@ -154,7 +141,7 @@ static int feed(et_generator *g, const et_segment *seg, int begin, int end_)
     for (int at = begin; !err && at < end_; at += PREFILL_ROWS) {
         int n = end_ - at < PREFILL_ROWS ? end_ - at : PREFILL_ROWS;
         atomic_fetch_add_explicit(&g->pipe->generator_beat, 1, memory_order_relaxed);
-        if ((err = alive(g, seg->generation)))
+        if ((err = et_frames_alive(g->pipe, seg->bounds.generation)))
             break;
         et_turn_enter(g->pipe);
         err = g->talker->feed(g->talker, seg->prompt + (size_t)at * g->talker->hidden, n);
@@ -196,13 +183,12 @@ static int prefill(et_generator *g, const et_segment *seg)
 static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *codes, int max_codes)
 {
     const int groups = g->predictor->groups, hidden = g->talker->hidden;
-    et_item item = {.generation = seg->generation, .kind = ET_ITEM_SEG_BEGIN, .arg = seg->drop_frames};
-    int err = alive(g, seg->generation);
-    if (err || (err = et_pipe_push_item(g->pipe, &item)))
+    et_frames *f = &g->frames;
+    int err = et_frames_begin(f, g->pipe, &seg->bounds);
+    if (err)
         return err;
     et_sampler_restart(&g->c0, seg->seed, 2 * seg->stream);
     et_sampler_restart(&g->fine, seg->seed, 2 * seg->stream + 1);
-    et_repeat_begin(&g->repeat, seg->repeat_frames, seg->repeat_period);
 
     et_step step = {.n = (uint16_t)(seg->n_prompt < UINT16_MAX ? seg->n_prompt : UINT16_MAX)};
     if (et_pipe_tracing(g->pipe))
@@ -215,10 +201,10 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
 
     for (;;) {
         atomic_fetch_add_explicit(&g->pipe->generator_beat, 1, memory_order_relaxed);
-        if ((err = alive(g, seg->generation)))
+        if ((err = et_frames_alive(g->pipe, seg->bounds.generation)))
             return err;
         et_constraint c = {.banned = seg->banned, .eos = seg->eos,
-                           .ban_eos = seg->end_frames || r->frames < seg->min_frames};
+                           .ban_eos = seg->bounds.end_frames || f->frames < seg->min_frames};
         t0 = step.t_ns = et_now_ns();
         int64_t sampled = r->sample_ns, predicted = r->predictor_ns;
         int c0 = et_sampler_draw(&g->c0, g->talker->logits(g->talker), g->talker->vocab, &seg->c0, &c);
@@ -228,38 +214,28 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
             end(r, ET_COMPLETED, ET_OK);
             return ET_OK;
         }
-        if (r->frames >= seg->max_frames) {
-            end(r, ET_LIMIT, ET_OK);
+        int reason = et_frames_admit(f, c0);
+        if (reason) {
+            end(r, reason, ET_OK);
             return ET_OK;
         }
-        if (!seg->end_frames && et_repeat_code(&g->repeat, c0)) {
-            end(r, ET_RUNAWAY, ET_OK);
-            return ET_OK;
-        }
-        item.kind = ET_ITEM_FRAME;
-        item.codes[0] = (int16_t)c0;
-        if ((err = predict_frame(g, seg, item.codes, r, &step)))
+        f->item.codes[0] = (int16_t)c0;
+        if ((err = predict_frame(g, seg, f->item.codes, r, &step)))
             return err;
         /* The step of the first frame was part of the prefill: it counts like the last one before. */
         int64_t work = g->step_ns + r->predictor_ns - predicted + r->sample_ns - sampled;
-        item.arg = g->step_ns ? (int32_t)(work / 1000 < INT32_MAX ? work / 1000 + 1 : INT32_MAX) : 0;
-        t0 = et_now_ns();
-        if ((err = et_pipe_push_item(g->pipe, &item)))
+        int64_t waited = f->wait_ns;
+        if ((err = et_frames_push(f, g->step_ns ? work : 0)))
             return err;
-        et_turn_offer(g->pipe);
-        int64_t t1 = et_now_ns();
-        r->wait_ns += t1 - t0;
-        step.part_ns[ET_STEP_WAIT] = t1 - t0;
-        if (!r->first_frame_ns)
-            r->first_frame_ns = t1;
-        if (codes && r->frames < max_codes)
-            memcpy(codes + (size_t)r->frames * groups, item.codes, (size_t)groups * sizeof *codes);
+        step.part_ns[ET_STEP_WAIT] = f->wait_ns - waited;
+        if (codes && f->frames <= max_codes)
+            memcpy(codes + (size_t)(f->frames - 1) * groups, f->item.codes, (size_t)groups * sizeof *codes);
 
-        const float *text = r->frames < seg->n_trailing ? seg->trailing + (size_t)r->frames * hidden : seg->pad_row;
+        const int row = f->frames - 1;
+        const float *text = row < seg->n_trailing ? seg->trailing + (size_t)row * hidden : seg->pad_row;
         for (int i = 0; i < hidden; i++)
             g->row[i] += text[i];
-        r->frames++;
-        if (r->frames == seg->end_frames) {
+        if (f->frames == seg->bounds.end_frames) {
             /* The length is known: the talker need not look at the last frame. */
             step.part_ns[ET_STEP_TALKER] = 0;
             step.part_ns[ET_STEP_SAMPLE] = r->sample_ns - sampled;
@@ -267,10 +243,10 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
             end(r, ET_COMPLETED, ET_OK);
             return ET_OK;
         }
-        if ((err = alive(g, seg->generation)))
+        if ((err = et_frames_alive(g->pipe, seg->bounds.generation)))
             return err;
         r->turn_ns += et_turn_enter(g->pipe);
-        t1 = et_now_ns();
+        int64_t t1 = et_now_ns();
         err = g->talker->feed(g->talker, g->row, 1);
         et_turn_leave(g->pipe);
         if (err == ET_E_CONTEXT) {
@@ -293,11 +269,12 @@ void et_generate(et_generator *g, const et_segment *seg, et_result *r, int16_t *
     memset(r, 0, sizeof *r);
     r->begin_ns = et_now_ns();
     int err = run(g, seg, r, codes, max_codes);
-    if (!err) {
-        et_item item = {.generation = seg->generation, .kind = ET_ITEM_SEG_END};
-        err = et_pipe_push_item(g->pipe, &item);
-    }
+    if (!err)
+        err = et_frames_end(&g->frames);
     if (err)
-        fail(r, err);
+        end(r, et_frames_reason(err), err);
+    r->frames = g->frames.frames;
+    r->wait_ns = g->frames.wait_ns;
+    r->first_frame_ns = g->frames.first_ns;
     r->wall_ns = et_now_ns() - r->begin_ns;
 }

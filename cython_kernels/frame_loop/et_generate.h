@@ -2,9 +2,8 @@
 #ifndef ET_GENERATE_H
 #define ET_GENERATE_H
 
-#include "pipe/et_pipe.h"
+#include "et_frames.h"
 #include "predictor/et_predictor.h"
-#include "et_runaway.h"
 #include "sampling/et_sampler.h"
 #include "talker/et_talker.h"
 
@@ -25,7 +24,7 @@ typedef struct {
     et_predictor *predictor;
     et_table tables[ET_MAX_GROUPS]; /* codebook g's rows in the talker's space */
     et_sampler c0, fine;
-    et_repeat repeat;
+    et_frames frames;               /* of the segment being made */
     float *row;                     /* [hidden] next talker input */
     float *part;                    /* [hidden] row of one codebook */
     et_delay delay;
@@ -39,7 +38,7 @@ int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_pred
 void et_generator_free(et_generator *g);
 
 typedef struct {
-    uint32_t generation;
+    et_bounds bounds;       /* end_frames: eos is banned */
     const float *prompt;    /* [n_prompt][hidden] */
     int n_prompt;
     int n_prefix;           /* leading rows of the prompt that are likely to come again: they are fed apart, and not
@@ -51,11 +50,6 @@ typedef struct {
     int eos;
     const uint8_t *banned;  /* [talker vocab] codebook-0 ids that are never drawn; NULL: none */
     int min_frames;         /* eos is banned before this many */
-    int max_frames;
-    int drop_frames;        /* leading frames that are decoded and dropped */
-    int end_frames;         /* complete after exactly this many frames: eos is banned, repeats are allowed; 0: off */
-    int repeat_frames;      /* more codes of codebook 0 in a row than this that repeat are a runaway; 0: never */
-    int repeat_period;      /* the longest repeated pattern, frames */
     uint64_t seed, stream;
 } et_segment;
 

@@ -15,6 +15,15 @@ cdef extern from "sampling/et_sampler.h" nogil:
         float top_p
         float repetition_penalty
 
+cdef extern from "frame_loop/et_frames.h" nogil:
+    ctypedef struct et_bounds:
+        uint32_t generation
+        int max_frames
+        int drop_frames
+        int end_frames
+        int repeat_frames
+        int repeat_period
+
 cdef extern from "frame_loop/et_generate.h" nogil:
     ctypedef struct et_table:
         const void *data
@@ -24,7 +33,7 @@ cdef extern from "frame_loop/et_generate.h" nogil:
     ctypedef struct et_generator:
         pass
     ctypedef struct et_segment:
-        uint32_t generation
+        et_bounds bounds
         const float *prompt
         int n_prompt
         int n_prefix
@@ -36,11 +45,6 @@ cdef extern from "frame_loop/et_generate.h" nogil:
         int eos
         const uint8_t *banned
         int min_frames
-        int max_frames
-        int drop_frames
-        int end_frames
-        int repeat_frames
-        int repeat_period
         uint64_t seed
         uint64_t stream
     ctypedef struct et_result:
@@ -274,7 +278,6 @@ cdef class Generator:
         cdef int16_t *codes = NULL
         cdef int n = 0
         memset(&seg, 0, sizeof(seg))
-        seg.generation = generation
         prompt, trailing = np.ascontiguousarray(prompt), np.ascontiguousarray(trailing)
         seg.prompt = _rows(prompt, self.hidden, "prompt", &n)
         seg.n_prompt = n
@@ -294,14 +297,13 @@ cdef class Generator:
                 raise ValueError(f"banned is {banned.dtype} {banned.shape}: uint8 [{self.vocab}] expected")
             mask = banned
             seg.banned = &mask[0]
-        seg.min_frames, seg.max_frames, seg.drop_frames = min_frames, max_frames, drop_frames
         if repeat_frames < 0 or not 0 <= repeat_period <= ET_MAX_PERIOD:
             raise ValueError(f"repeat_frames is {repeat_frames} and repeat_period {repeat_period}: "
                              f"allowed is 0 or more, and 0 to {ET_MAX_PERIOD}")
-        seg.repeat_frames, seg.repeat_period = repeat_frames, repeat_period
         if end_frames < 0:
             raise ValueError(f"end_frames is {end_frames}: allowed is 0 (off) or more")
-        seg.end_frames = end_frames
+        seg.min_frames = min_frames
+        seg.bounds = et_bounds(generation, max_frames, drop_frames, end_frames, repeat_frames, repeat_period)
         seg.seed, seg.stream = seed, stream
         array = np.zeros((max(collect, 1), self.groups), np.int16)
         out = array

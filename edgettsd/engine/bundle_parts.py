@@ -11,13 +11,14 @@ from typing import Any
 import numpy.typing as npt
 
 from cython_kernels.llama import LlamaTalker
-from cython_kernels.pipe import DecoderHandle, PredictorHandle, TalkerHandle
+from cython_kernels.pipe import DecoderHandle, Pipe, PredictorHandle, TalkerHandle
 from cython_kernels.predictor import GgmlPredictor
 from edgettsd import families
 from edgettsd.config import Config
 from edgettsd.engine._api import SpeakOptions
 from edgettsd.engine.accelerator import open_decoder
 from edgettsd.engine.parts import ModelInfo, Parts, Segment
+from edgettsd.engine.sources import FrameSource, LocalFrames
 from edgettsd.hw import adapt, load_profile
 from edgettsd.hw.cache import cache_folder, weight_file
 from edgettsd.models.store import Bundle, open_bundle
@@ -63,6 +64,10 @@ class BundleParts(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release the files."""
+
+    def source(self, pipe: Pipe) -> FrameSource:
+        """The bundle's talker and code predictor."""
+        return LocalFrames(pipe, self)
 
     def talker(self) -> TalkerHandle:
         """The talker, with room for the configured context."""

@@ -1,4 +1,4 @@
-"""What the pipeline is made of: talker, code predictor, decoder, and the prompts that go in.
+"""What the pipeline is made of: a source of frames and a decoder; of a talker, also the prompts that go in.
 
 The interface exists so that the pipeline can be run with scripted kernels (`FakeParts`); `BundleParts` in
 `edgettsd.engine.bundle_parts` is the real one, made from a model bundle.
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cython_kernels.pipe import DecoderHandle, PredictorHandle, TalkerHandle
+from cython_kernels.pipe import DecoderHandle, Pipe, PredictorHandle, TalkerHandle
 from edgettsd.engine._api import SpeakOptions, Voice
+from edgettsd.engine.sources import FrameSource, LocalFrames
 
 if TYPE_CHECKING:
     from edgettsd.families.qwen3_tts.sampling import Sampling
@@ -63,10 +64,9 @@ class Segment:
 
 
 class Parts(Protocol):
-    """A model's parts.
+    """A model's parts, as the pipeline needs them; without a talker where frames are made elsewhere.
 
-    `check` runs on the loop; talker, predictor, tables, segment and frames in the generator thread, decoder
-    in the decoder thread.
+    `check` runs on the loop; source and frames in the generator thread, decoder in the decoder thread.
     """
 
     @property
@@ -76,17 +76,11 @@ class Parts(Protocol):
         """Raise UnknownVoiceError or InvalidOptionError for what this model cannot do."""
         ...
 
-    def talker(self) -> TalkerHandle: ...
-    def predictor(self) -> PredictorHandle: ...
+    def source(self, pipe: Pipe) -> FrameSource:
+        """What makes the frames that go into `pipe`."""
+        ...
+
     def decoder(self) -> DecoderHandle: ...
-
-    def tables(self) -> Sequence[npt.NDArray[Any]]:
-        """Embedding rows of every codebook, [rows, H] each, float32 or float16."""
-        ...
-
-    def segment(self, text: str, options: SpeakOptions) -> Segment:
-        """The segment of one sentence."""
-        ...
 
     def frames(self, text: str, options: SpeakOptions) -> int:
         """How many frames of a sentence are heard, where that is known before it is spoken; else 0."""
@@ -94,6 +88,21 @@ class Parts(Protocol):
 
     def close(self) -> None:
         """Release files; no other method is called afterwards."""
+        ...
+
+
+class TalkerParts(Protocol):
+    """What frames are made of here; everything is called in the generator thread."""
+
+    def talker(self) -> TalkerHandle: ...
+    def predictor(self) -> PredictorHandle: ...
+
+    def tables(self) -> Sequence[npt.NDArray[Any]]:
+        """Embedding rows of every codebook, [rows, H] each, float32 or float16."""
+        ...
+
+    def segment(self, text: str, options: SpeakOptions) -> Segment:
+        """The segment of one sentence."""
         ...
 
 
@@ -131,6 +140,10 @@ class FakeParts:
 
     def check(self, options: SpeakOptions) -> None:
         """Everything is accepted."""
+
+    def source(self, pipe: Pipe) -> FrameSource:
+        """The scripted talker and predictor."""
+        return LocalFrames(pipe, self)
 
     def talker(self) -> TalkerHandle:
         """A talker that says EOS after `eos_after` frames."""

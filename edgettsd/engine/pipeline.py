@@ -16,13 +16,14 @@ from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
-from cython_kernels.frame_loop import DecodeLoop, Generator, start_slower
+from cython_kernels.frame_loop import DecodeLoop, start_slower
 from cython_kernels.pipe import ITEM_END, ITEM_PAUSE, REASON_NAMES, Pipe, SinkHandle, use_huge_pages
 from cython_kernels.playout import Playout
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request
-from edgettsd.engine.parts import Parts, Segment
+from edgettsd.engine.parts import Parts
 from edgettsd.engine.plan import Sentence, sentences
+from edgettsd.engine.sources import FrameSource, Order
 from edgettsd.hw.placement import Cpus, ranges
 from edgettsd.hw.threads import move_threads, name_thread, pin_thread
 from edgettsd.metrics import Recorder
@@ -79,7 +80,7 @@ class Pipeline:
         self._generating = False
         self._beats: dict[str, tuple[int, float]] = {}
         self._threads: dict[threading.Thread, Future[None]] = {}
-        self._generator: Generator | None = None
+        self._source: FrameSource | None = None
         self._decode: DecodeLoop | None = None
         self.stall_seconds = STALL_SECONDS
         # The CPUs' clock as a share of the full one: now, and when the decode loop's rate was measured.
@@ -253,18 +254,20 @@ class Pipeline:
         self.playout.run()
 
     def _run_generator(self, ready: Future[None]) -> None:
-        parts = self._parts
-        self._generator = Generator(self.pipe, parts.talker(), parts.predictor(), parts.tables())
+        self._source = self._parts.source(self.pipe)
         ready.set_result(None)
-        while (work := self._inbox.get()) is not None:
-            self._generating = True
-            error: Exception | None = None
-            try:
-                reason = self._generate(work)
-            except Exception as exc:
-                reason, error = Reason.ERROR, exc
-            self._generating = False
-            self._on_generated(work, reason, error)
+        try:
+            while (work := self._inbox.get()) is not None:
+                self._generating = True
+                error: Exception | None = None
+                try:
+                    reason = self._generate(work)
+                except Exception as exc:
+                    reason, error = Reason.ERROR, exc
+                self._generating = False
+                self._on_generated(work, reason, error)
+        finally:
+            self._source.close()
 
     def _live(self, work: Work) -> bool:
         return self.pipe.generation == work.generation and not self.pipe.stopping
@@ -291,8 +294,7 @@ class Pipeline:
         for index, sentence in enumerate(plan):
             if index:
                 self._pause(work)
-            segment = self._parts.segment(sentence.text, options)
-            result = self._sentence(work, index, sentence, segment, left)
+            result = self._sentence(work, index, sentence, left)
             work.results.append(result)
             reason = Reason(result["reason"])
             left -= result["frames"]
@@ -320,31 +322,20 @@ class Pipeline:
         samples = self._config.engine.sentence_pause_ms * self._parts.info.sample_rate // 1000
         self.pipe.push_item(work.generation, ITEM_PAUSE, arg=samples)
 
-    def _sentence(
-        self, work: Work, index: int, sentence: Sentence, segment: Segment, left: int
-    ) -> dict[str, Any]:
-        assert self._generator is not None
-        sampling, engine = segment.sampling, self._config.engine
-        frame_seconds = self._parts.info.frame_seconds
-        return self._generator.run(
-            work.generation,
-            segment.prompt,
-            segment.trailing,
-            segment.pad_row,
-            talker=sampling.talker,
-            predictor=sampling.predictor,
-            eos=sampling.eos,
-            banned=segment.banned,
-            min_frames=sampling.min_new_tokens,
-            # The estimate bounds only what has no length of its own.
-            max_frames=min(left, max(sentence.max_frames, segment.end_frames), sampling.max_frames),
-            drop_frames=segment.drop_frames,
-            end_frames=segment.end_frames,
-            prefix=segment.prefix,
-            repeat_frames=round(engine.runaway_repeat_seconds / frame_seconds),
-            repeat_period=min(64, round(engine.runaway_period_seconds / frame_seconds)),
-            seed=work.seed,
-            stream=index,
+    def _sentence(self, work: Work, index: int, sentence: Sentence, left: int) -> dict[str, Any]:
+        assert self._source is not None
+        engine, frame_seconds = self._config.engine, self._parts.info.frame_seconds
+        return self._source.segment(
+            Order(
+                work.generation,
+                index,
+                sentence,
+                work.request.options,
+                work.seed,
+                left,
+                repeat_frames=round(engine.runaway_repeat_seconds / frame_seconds),
+                repeat_period=min(64, round(engine.runaway_period_seconds / frame_seconds)),
+            )
         )
 
 

@@ -13,6 +13,7 @@ PARTS = {
     "sampling": "sample_ns",
     "wait": "wait_ns",
     "turns": "turn_ns",
+    "network": "network_ns",
 }
 SHARES = ("queued", "front_end", *PARTS, "loop", "tail")
 
@@ -22,8 +23,9 @@ def attribution(
 ) -> dict[str, float]:
     """Milliseconds by share of the generator's timeline, and "wall", which is their sum.
 
-    `segments` are results of `Generator.run`. queued: before the utterance's turn; front_end: text and
-    prompts; wait: enough was buffered; turns: the decoder computed, where both stages share CPUs; loop: what
+    `segments` are results of `FrameSource.segment`. queued: before the utterance's turn; front_end: text and
+    prompts; wait: enough was buffered; turns: the decoder computed, where both stages share CPUs; network:
+    waited for frames that come from elsewhere; loop: what
     is in no other share of the frame loop; tail: from the last frame to the end, in which the rest is decoded
     and heard. Times are CLOCK_MONOTONIC; begun_ns 0: never begun.
     """
@@ -37,8 +39,8 @@ def attribution(
             shares["front_end"] += segment["begin_ns"] - at
             at = segment["begin_ns"] + segment["wall_ns"]
             for share, key in PARTS.items():
-                shares[share] += segment[key]
-            shares["loop"] += segment["wall_ns"] - sum(segment[key] for key in PARTS.values())
+                shares[share] += segment.get(key, 0)
+            shares["loop"] += segment["wall_ns"] - sum(segment.get(key, 0) for key in PARTS.values())
         shares["tail"] = ended_ns - at
     result = {share: round(ns / 1e6, 3) for share, ns in shares.items()}
     result["wall"] = round((ended_ns - accepted_ns) / 1e6, 3)

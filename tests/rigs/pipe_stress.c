@@ -55,8 +55,8 @@ static void *generate(void *arg)
         done = generation;
         /* One in eight runs away into silence (see the decoder's levels), the others end by themselves. */
         t.eos_after = generation % 8 == 0 ? -1 : (int)(generation % 40);
-        et_segment seg = {.generation = generation, .prompt = zero, .n_prompt = 1, .pad_row = zero,
-                          .eos = EOS, .max_frames = 400, .repeat_frames = 50, .repeat_period = 8};
+        et_bounds bounds = {.generation = generation, .max_frames = 400, .repeat_frames = 50, .repeat_period = 8};
+        et_segment seg = {.bounds = bounds, .prompt = zero, .n_prompt = 1, .pad_row = zero, .eos = EOS};
         et_result r;
         et_generate(&g, &seg, &r, NULL, 0);
         if (r.reason == ET_ABORTED)
