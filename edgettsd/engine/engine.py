@@ -87,6 +87,11 @@ class Engine(QueueingEngine[Job]):
         return self._parts.info.sample_rate if self._parts else 0
 
     @property
+    def samples_per_frame(self) -> int:
+        """Samples of a frame of the loaded model, 0 without one."""
+        return self._parts.info.samples_per_frame if self._parts else 0
+
+    @property
     def voices(self) -> tuple[Voice, ...]:
         """Voices of the loaded model."""
         return self._parts.info.voices if self._parts else ()

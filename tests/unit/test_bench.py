@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from edgettsd_tools import bench, bench_machine, bench_run
+from edgettsd_tools.families.qwen3_tts import cost
 from model_files import bundle
 
 from cython_kernels import pipe as p
@@ -41,8 +42,8 @@ def test_disturbed_utterances_do_not_count() -> None:
 def test_floors_are_bytes_over_bandwidth() -> None:
     manifest = open_bundle(bundle()).manifest
     facts = {"read_gb_s": {"2": 10.0}, "sgemm_gflop_s": {"2": 100.0}}
-    empty = bench_machine.floors(manifest, facts, 2, 0)
-    full = bench_machine.floors(manifest, facts, 2, 100_000)
+    empty = cost.floors(manifest, facts, 2, 0)
+    full = cost.floors(manifest, facts, 2, 100_000)
     t = manifest.talker
     cache = 100_000 * 2 * t.layers * t.kv_heads * t.head_dim * 2 / 10e9 * 1e3
     assert full["talker"] - empty["talker"] == pytest.approx(cache, abs=0.02)

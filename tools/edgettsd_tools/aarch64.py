@@ -23,7 +23,7 @@ import numpy.typing as npt
 from cython_kernels.litert import LiteRtDecoder
 from edgettsd.models.default import BUILT_IN
 from edgettsd_tools.convert import Options, convert
-from edgettsd_tools.families.qwen3_tts.make_checkpoint import make_checkpoint
+from edgettsd_tools.make_checkpoint import main as make_checkpoint
 from edgettsd_tools.widen import widen
 
 # CPU model of qemu, the plug-in of ggml that fits it.
@@ -67,7 +67,7 @@ def bundles(folder: Path) -> dict[str, Path]:
     """A tiny random model in every precision."""
     checkpoint = folder / "checkpoint"
     if not checkpoint.exists():
-        make_checkpoint(checkpoint, "tiny", "custom_voice", 1)
+        make_checkpoint(["--size", "tiny", "--task", "custom_voice", "--seed", "1", str(checkpoint)])
     made = {}
     for precision in FLOORS:
         made[precision] = folder / f"bundle-{precision}"

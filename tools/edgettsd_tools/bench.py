@@ -23,6 +23,7 @@ from edgettsd.models.store import open_bundle
 
 from . import bench_machine as machine
 from . import bench_run as run
+from .families import named
 from .progress import EXIT_OK, die
 
 ROOT = Path(__file__).parents[2]
@@ -128,7 +129,7 @@ def _schedule(text: str) -> tuple[str, tuple[int, ...]]:
 def _bundle(options: argparse.Namespace) -> Path:
     """The bundle with the wished precisions, made when it is not there yet."""
     from .convert import Options, convert
-    from .families.qwen3_tts.make_checkpoint import main as make_checkpoint
+    from .make_checkpoint import main as make_checkpoint
 
     talker, _, predictor = options.precision.partition(",")
     predictor = predictor or talker
@@ -194,18 +195,17 @@ async def _measure(options: argparse.Namespace, config: Config, bundle: Any) -> 
     cpus = len(os.sched_getaffinity(0))
     threads = max(options.threads) or min(cpus, 2)
     facts = machine.facts(threads)
+    cost = named(bundle.manifest.family).module("cost")
     result: dict[str, Any] = {
         "edgettsd": __version__,
         "machine": facts,
         "bundle": {
             "name": bundle.manifest.name,
-            "size": bundle.manifest.size,
-            "talker": bundle.manifest.talker.precision,
-            "predictor": bundle.manifest.predictor.precision,
+            **cost.facts(bundle.manifest),
             "decoder": bundle.manifest.decoder.precision,
         },
         "options": {name: str(value) for name, value in vars(options).items() if value is not None},
-        "floors_ms": machine.floors(bundle.manifest, facts, threads, context=50),
+        "floors_ms": cost.floors(bundle.manifest, facts, threads, context=50),
     }
     if options.vs:
         result["runs"] = await _alternate(options, config, text)

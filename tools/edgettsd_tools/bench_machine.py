@@ -123,32 +123,6 @@ def _number(path: Path) -> int:
         return 0
 
 
-def floors(manifest: Any, machine: dict[str, Any], threads: int, context: int) -> dict[str, float]:
-    """The least ms a frame can take: weights (and cached keys and values) read once, or direct convolutions.
-
-    `manifest` is a `edgettsd.models.manifest.Manifest`; `context` positions of the talker.
-    """
-    bits = {"q4_0": 4.5, "q4_K": 4.5, "q8_0": 8.5, "f16": 16.0, "f32": 32.0}
-
-    def matrices(part: Any) -> int:
-        attention = part.hidden * part.head_dim * (2 * part.heads + 2 * part.kv_heads)
-        return int(part.layers * (attention + 3 * part.hidden * part.ffn))
-
-    talker, predictor, groups = manifest.talker, manifest.predictor, manifest.code_groups
-    value_bytes = 4 if talker.precision == "f32" else 2
-    cache = 2 * talker.layers * talker.kv_heads * talker.head_dim * value_bytes * context
-    talker_bytes = (matrices(talker) + talker.vocab * talker.hidden) * bits[talker.precision] / 8 + cache
-    heads = (groups - 1) * predictor.vocab * predictor.hidden
-    predictor_bytes = ((groups - 1) * matrices(predictor) + heads) * bits[predictor.precision] / 8
-    rate, peak = machine["read_gb_s"][str(threads)], machine["sgemm_gflop_s"][str(threads)]
-    return {
-        "talker": round(talker_bytes / rate / 1e6, 2),
-        "predictor": round(predictor_bytes / rate / 1e6, 2),
-        # Multiply-adds of the official decoder's convolutions at its only size.
-        "decoder": round(4.96 / peak * 1e3, 2),
-    }
-
-
 def dump(value: Any, path: Path) -> None:
     """Write JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -66,7 +66,7 @@ def row(trial: Trial, spoken: Utterance, accepted_ns: int) -> dict[str, Any]:
         "underruns": spoken.underruns,
         "first_audio": spoken.first_audio,
         "attribution": spent,
-        **timeline(chunks, accepted_ns, trial.engine.sample_rate, 1920),
+        **timeline(chunks, accepted_ns, trial.engine.sample_rate, trial.engine.samples_per_frame),
     }
 
 

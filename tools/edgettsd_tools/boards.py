@@ -29,9 +29,11 @@ from edgettsd.hw.speed import (
     TOOM_EFFICIENCY,
     flop_per_cycle,
 )
-from edgettsd_tools.families.qwen3_tts.sizes import model_config
+from edgettsd_tools.families import DEFAULT
 
-FRAME_MS = 80.0
+# Projections are of this family: MEASURED are times of its models.
+COST = DEFAULT.module("cost")
+FRAME_MS: float = COST.FRAME_MS
 # Bytes of a weight in the block formats of ggml.
 BYTES = {"q4_0": 18 / 32, "q4_K": 18 / 32, "q8_0": 34 / 32, "f16": 2.0, "f32": 4.0}
 # Positions in the talker's memory in the middle of a sentence, and bytes of each number there.
@@ -130,25 +132,9 @@ def _matrices(part: Mapping[str, int]) -> int:
 
 
 def of_size(size: str, precision: str) -> Work:
-    """The work of an official size, "0.6b" or "1.7b"."""
-    config: Any = model_config(size, "custom_voice")["talker_config"]
-    fine = config["code_predictor_config"]
-    return work(
-        _sizes(config), _sizes(fine) | {"code_groups": fine["num_code_groups"]}, (precision, precision)
-    )
-
-
-def _sizes(config: Mapping[str, Any]) -> dict[str, int]:
-    names = {
-        "hidden": "hidden_size",
-        "layers": "num_hidden_layers",
-        "heads": "num_attention_heads",
-        "kv_heads": "num_key_value_heads",
-        "head_dim": "head_dim",
-        "ffn": "intermediate_size",
-        "vocab": "vocab_size",
-    }
-    return {name: int(config[key]) for name, key in names.items()}
+    """The work of an official size of the family, such as "0.6b"."""
+    talker, predictor = COST.official(size)
+    return work(talker, predictor, (precision, precision))
 
 
 def of_bundle(folder: Path) -> Work:

@@ -1,4 +1,4 @@
-"""Reads official Qwen3-TTS checkpoints: configuration, tokenizer files and tensors, without torch."""
+"""Reads the files of checkpoints: configuration and tensors, without torch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _optional_json(path: Path) -> dict[str, Any] | None:
+def optional_json(path: Path) -> dict[str, Any] | None:
     """As `read_json`, None without the file. A link whose target is missing is a broken download."""
     if not path.exists():
         if path.is_symlink():
@@ -173,43 +173,3 @@ class TensorSet:
         """Close the files."""
         for file in self._files:
             file.close()
-
-
-class Checkpoint:
-    """An opened checkpoint folder; raises ModelInvalidError for what is missing or cannot be read.
-
-    `speech_folder` is the speech tokenizer's: `speech_tokenizer` when it is given, otherwise the folder of
-    that name inside. `generation` is None without a generation_config.json.
-    """
-
-    def __init__(self, folder: Path, speech_tokenizer: Path | None = None) -> None:
-        if not folder.is_dir():
-            raise ModelInvalidError(f"{folder} is not a folder")
-        self.folder = folder
-        self.speech_folder = speech_tokenizer or folder / "speech_tokenizer"
-        if speech_tokenizer and not speech_tokenizer.is_dir():
-            raise ModelInvalidError(f"--speech-tokenizer {speech_tokenizer} is not a folder")
-        if not self.speech_folder.is_dir():
-            raise ModelInvalidError(
-                f"{self.speech_folder} is missing; --speech-tokenizer DIR names one elsewhere"
-            )
-        self.config = read_json(folder / "config.json")
-        self.generation = _optional_json(folder / "generation_config.json")
-        self.speech_config = read_json(self.speech_folder / "config.json")
-        self.model = TensorSet(folder)
-        try:
-            self.speech = TensorSet(self.speech_folder)
-        except BaseException:
-            self.model.close()
-            raise
-
-    def close(self) -> None:
-        """Close the tensor files."""
-        self.model.close()
-        self.speech.close()
-
-    def __enter__(self) -> Checkpoint:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -1,4 +1,4 @@
-"""Convert an official Qwen3-TTS checkpoint to a bundle for the device."""
+"""Convert an official checkpoint to a bundle for the device."""
 
 from __future__ import annotations
 
@@ -19,11 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
-
 from edgettsd import __version__
 from edgettsd.errors import ModelInvalidError
-from edgettsd.families.qwen3_tts.manifest import bundle_files
 from edgettsd.models.manifest import (
     DECODER_PRECISIONS,
     EMBEDDING_DTYPES,
@@ -32,14 +29,13 @@ from edgettsd.models.manifest import (
 )
 from edgettsd.models.store import MANIFEST, PARTIAL, check_bundle
 
-from .checkpoint import AdapterError, Checkpoint, Floats
-from .families.qwen3_tts import layout
-from .families.qwen3_tts.describe import PUBLISHED_SAMPLING, Description, describe, license_of, manifest_of
-from .families.qwen3_tts.frontend import copy_frontend
-from .progress import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK, EXIT_USAGE, Progress, die
+from .checkpoint import AdapterError
+from .families import FAMILIES, Conversion, of_checkpoint
+from .progress import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK, EXIT_USAGE, die
 
-DESCRIPTION = """\
-Convert an official Qwen3-TTS-12Hz checkpoint (the folder with config.json, model.safetensors or its shards,
+TITLES = " or ".join(family.title for family in FAMILIES)
+DESCRIPTION = f"""\
+Convert an official checkpoint of {TITLES} (the folder with config.json, model.safetensors or its shards,
 the tokenizer files and speech_tokenizer/) to a bundle that edgettsd loads. Needs no torch, and memory for one
 tensor at a time. Every tensor is checked first; the bundle appears under its name only when it is complete.
 """
@@ -53,9 +49,8 @@ precisions of --talker and --predictor, smallest and fastest first:
 
 exit status: 0 done, 1 the checkpoint is not valid or the disk is full, 2 wrong usage, 130 interrupted
 """
-CHUNKS = (1, 4, 8)
 OLD = "old-"
-HINT = "is the download complete, and is it a Qwen3-TTS-12Hz checkpoint?"
+HINT = f"is the download complete, and is it a {TITLES} checkpoint?"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 
@@ -83,20 +78,18 @@ def convert(folder: Path, out: Path, options: Options, force: bool = False, quie
     out = Path(os.path.abspath(out))
     _clean(out)
     _check_target(out, force)
-    with Checkpoint(folder, options.speech_tokenizer) as checkpoint:
-        description = describe(checkpoint)
-        if checkpoint.generation is None and not quiet:
-            chosen = ", ".join(f"{key} {value}" for key, value in PUBLISHED_SAMPLING.items())
-            print(f"note: generation_config.json is missing: {chosen}", file=sys.stderr)
-        shapes = layout.talker_shapes(description.talker)
-        checkpoint.model.check(shapes, ("speaker_encoder.",) if description.task == "base" else ())
-        checkpoint.speech.check(layout.decoder_shapes(description.decoder), ("encoder.",))
-        speakers = _speakers(description, options.voices)
+    family = of_checkpoint(folder)
+
+    def note(text: str) -> None:
+        if not quiet:
+            print(f"note: {text}", file=sys.stderr)
+
+    with contextlib.closing(family.convert(folder, options, note)) as conversion:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = out.with_name(f"{out.name}{PARTIAL}{os.getpid()}")
         partial.mkdir()
         try:
-            _write(checkpoint, description, shapes, speakers, partial, out.name, options, quiet)
+            _write(conversion, folder, partial, out.name, options, quiet)
             _publish(partial, out, force)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
@@ -140,117 +133,22 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _speakers(description: Description, files: Mapping[str, Path]) -> dict[str, Floats]:
-    """Load x-vectors [hidden] for voices of a Base checkpoint."""
-    if files and description.task != "base":
-        raise ModelInvalidError(f"--voice-embedding needs a base checkpoint, this one is {description.task}")
-    hidden = description.talker["hidden_size"]
-    speakers: dict[str, Floats] = {}
-    for name, path in files.items():
-        try:
-            row = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise ModelInvalidError(f"--voice-embedding {name}={path}: not a .npy file: {error}") from None
-        shape = list(getattr(row, "shape", ()))
-        if shape != [hidden] or row.dtype.kind != "f":
-            raise ModelInvalidError(
-                f"--voice-embedding {name}={path} has shape {shape} and type {row.dtype}, "
-                f"floats of shape [{hidden}] are needed"
-            )
-        if not np.isfinite(row).all():
-            raise ModelInvalidError(f"--voice-embedding {name}={path} holds NaN or infinity")
-        speakers[name] = row.astype(np.float32)
-    return speakers
-
-
 def _write(
-    checkpoint: Checkpoint,
-    description: Description,
-    shapes: Mapping[str, tuple[int, ...]],
-    speakers: Mapping[str, Floats],
-    partial: Path,
-    default_name: str,
-    options: Options,
-    quiet: bool,
+    conversion: Conversion, folder: Path, partial: Path, default_name: str, options: Options, quiet: bool
 ) -> None:
     """Write every file of the bundle into `partial`, the manifest last."""
-    # Imported here, so that --help and refusals need none of the converter's own dependencies.
-    from .families.qwen3_tts.decoder import build_decoder
-    from .families.qwen3_tts.embeddings import write_embeddings
-    from .families.qwen3_tts.gguf_lm import write_predictor, write_talker
-    from .families.qwen3_tts.tokenizer_gguf import write_tokenizer
-
-    talker = description.talker
-    precisions = {
-        "talker": options.talker,
-        "predictor": options.predictor,
-        "embeddings": options.embeddings or ("f32" if options.talker == "f32" else "f16"),
+    source = {
+        "checkpoint": folder.resolve().name,
+        "config_sha256": _digest(folder / "config.json"),
+        "converter": f"edgettsd {__version__}",
     }
-    name = options.name or default_name
-    model, speech = checkpoint.model, checkpoint.speech
-    decoder_names = [entry for entry in speech.names() if entry.startswith("decoder.")]
-    # The codec tables are read twice: as rows for the prompt and as the talker's own embedding.
-    total = sum(map(model.nbytes, shapes)) + model.nbytes("talker.model.codec_embedding.weight")
-    total += sum(map(speech.nbytes, decoder_names))
-    with Progress(0 if quiet else total, "convert", always=not quiet) as bar:
-        tokens = {f"{key}_token_id": value for key, value in description.tokens.items()}
-        vocab = talker["text_vocab_size"]
-        text_table = copy_frontend(checkpoint.folder, partial, vocab)
-        if text_table is None:
-            write_tokenizer(partial / "tokenizer.gguf", checkpoint.folder, vocab, tokens)
-        arguments = (talker, shapes, model)
-        write_talker(partial / "talker.gguf", *arguments, options.talker, name, bar.advance)
-        write_predictor(partial / "predictor.gguf", *arguments, options.predictor, name, bar.advance)
-        write_embeddings(
-            partial / "embeddings.safetensors",
-            talker,
-            model,
-            precisions["embeddings"],
-            speakers,
-            bar.advance,
-        )
-        seen: set[str] = set()
-
-        def tensor(key: str) -> Floats:
-            full = "decoder." + key
-            if full not in seen:
-                seen.add(full)
-                bar.advance(speech.nbytes(full))
-            return speech.read(full)
-
-        try:
-            decoder = build_decoder(
-                description.decoder, tensor, partial / "decoder.tflite", options.decoder, CHUNKS
-            )
-        except ValueError as error:
-            raise ModelInvalidError(f"{checkpoint.speech_folder}: {error}") from error
-        # What the decoder has no use for (the quantizers' input projections) is checked all the same.
-        for full in decoder_names:
-            if full not in seen:
-                speech.read(full)
-                bar.advance(speech.nbytes(full))
-    manifest = manifest_of(
-        checkpoint,
-        description,
-        name=name,
-        license_name=license_of(checkpoint.folder) if options.license is None else options.license,
-        precisions=precisions,
-        decoder=decoder,
-        rows=tuple(speakers),
-        source={
-            "checkpoint": checkpoint.folder.resolve().name,
-            "config_sha256": _digest(checkpoint.folder / "config.json"),
-            "converter": f"edgettsd {__version__}",
-        },
-    )
-    if text_table is not None:
-        manifest |= {"text": text_table, "supports_instruct": False}
+    manifest = conversion.write(partial, options.name or default_name, source, quiet)
     manifest["files"] = {
-        file: {"size": (partial / file).stat().st_size, "sha256": _digest(partial / file)}
-        for file in bundle_files(manifest["text"]["frontend"])
+        file.name: {"size": file.stat().st_size, "sha256": _digest(file)}
+        for file in sorted(partial.iterdir())
     }
     text = (json.dumps(manifest, ensure_ascii=False, indent=2) + "\n").encode()
-    parse_manifest(text, str(checkpoint.folder / "config.json"))
+    parse_manifest(text, str(folder / "config.json"))
     with open(partial / MANIFEST, "wb") as stream:
         stream.write(text)
         stream.flush()

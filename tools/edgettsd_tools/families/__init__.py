@@ -1,26 +1,46 @@
 """Model families as the tools know them: one folder each, recognised by the checkpoint.
 
-A family's folder holds what `convert` is made of, and the modules `oracle`, `parity` and `make_checkpoint`,
-each with `main(arguments) -> exit status`.
+A family's folder holds the modules `conversion` with a class `Conversion`, and `oracle`, `parity` and
+`make_checkpoint`, each with `main(arguments) -> exit status`.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from edgettsd.errors import ModelInvalidError
+
+if TYPE_CHECKING:
+    from ..convert import Options
+
+
+class Conversion(Protocol):
+    """A checkpoint that was opened and found whole, to be written as a bundle."""
+
+    def write(self, partial: Path, name: str, source: Mapping[str, Any], quiet: bool) -> dict[str, Any]:
+        """Write every file of the bundle into the folder `partial`, but not its manifest.
+
+        Returns the manifest without `files`; `name` and `source` are two of its fields.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the checkpoint."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFamily:
-    """A family: its name in a manifest, its folder here, the model_type of its checkpoints' config.json."""
+    """A family: its name in a manifest and for people, its folder here, its checkpoints' model_type."""
 
     name: str
+    title: str
     folder: str
     model_types: tuple[str, ...]
 
@@ -28,8 +48,12 @@ class ToolFamily:
         """One of the family's modules, imported now."""
         return importlib.import_module(f"{__name__}.{self.folder}.{name}")
 
+    def convert(self, folder: Path, options: Options, note: Callable[[str], None]) -> Conversion:
+        """Open and check a checkpoint; `note` is given what people should know. Raises ModelInvalidError."""
+        return cast(Conversion, self.module("conversion").Conversion(folder, options, note))
 
-FAMILIES = (ToolFamily("qwen3-tts-12hz", "qwen3_tts", ("qwen3_tts",)),)
+
+FAMILIES = (ToolFamily("qwen3-tts-12hz", "Qwen3-TTS-12Hz", "qwen3_tts", ("qwen3_tts",)),)
 DEFAULT = FAMILIES[0]
 """The family of a tool that is told none."""
 

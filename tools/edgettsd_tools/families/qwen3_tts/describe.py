@@ -12,7 +12,7 @@ from edgettsd.families.qwen3_tts.manifest import CODEC_TOKENS, FAMILY, TASKS, TO
 from edgettsd.models._fields import Fields
 from edgettsd.models.manifest import FORMAT
 
-from ...checkpoint import Checkpoint
+from .checkpoint import Checkpoint
 
 # tts_model_size -> size; the official code takes no instruction when the name is a part of "0b6".
 MODEL_SIZES = {"0b6": "0.6b", "1b7": "1.7b", "tiny": "tiny"}
