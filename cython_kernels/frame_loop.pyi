@@ -5,6 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cython_kernels.pipe import DecoderHandle, Pipe, PredictorHandle, TalkerHandle
+from cython_kernels.text_rows import TextRows
 
 SCHEDULES: tuple[str, ...]
 
@@ -90,7 +91,7 @@ class Generator:
         self,
         generation: int,
         prompt: npt.NDArray[np.float32],
-        trailing: npt.NDArray[np.float32],
+        trailing: npt.NDArray[np.float32] | TextRows,
         pad_row: npt.NDArray[np.float32],
         *,
         talker: SamplingParameters,
@@ -111,7 +112,8 @@ class Generator:
         """One segment into the pipe, without the GIL, until EOS, `max_frames`, abort or error.
 
         The first `prefix` rows of the prompt are fed apart, and not again while the talker holds them.
-        prompt [n, hidden] and trailing [m, hidden] float32, pad_row [hidden]. Returns frames, reason
+        prompt [n, hidden] and trailing [m, hidden] float32, pad_row [hidden]; of a text that still grows
+        `trailing` is TextRows, which are waited for. Returns frames, reason
         ("completed", "limit", "runaway", "aborted", "error"), error, nanoseconds by stage, and with `collect`
         the codes [frames, groups] int16 of the first `collect` frames. It has run away (error "ok") when more
         than `repeat_frames` codes of codebook 0 in a row are those of up to `repeat_period` (at most 64)

@@ -180,9 +180,23 @@ static int prefill(et_generator *g, const et_segment *seg)
     return feed(g, seg, split, seg->n_prompt);
 }
 
+/* The text row whose turn it is, to the sum of the frame's rows. */
+static int add_text(et_generator *g, const et_segment *seg, et_result *r)
+{
+    const int64_t t0 = et_now_ns();
+    const int got = seg->rows ? et_rows_next(seg->rows, seg->bounds.generation, g->part) : 0;
+    if (got < 0)
+        return got;
+    r->text_ns += et_now_ns() - t0;
+    const float *text = got ? g->part : seg->pad_row;
+    for (int i = 0; i < g->talker->hidden; i++)
+        g->row[i] += text[i];
+    return ET_OK;
+}
+
 static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *codes, int max_codes)
 {
-    const int groups = g->predictor->groups, hidden = g->talker->hidden;
+    const int groups = g->predictor->groups;
     et_frames *f = &g->frames;
     int err = et_frames_begin(f, g->pipe, &seg->bounds);
     if (err)
@@ -231,10 +245,6 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
         if (codes && f->frames <= max_codes)
             memcpy(codes + (size_t)(f->frames - 1) * groups, f->item.codes, (size_t)groups * sizeof *codes);
 
-        const int row = f->frames - 1;
-        const float *text = row < seg->n_trailing ? seg->trailing + (size_t)row * hidden : seg->pad_row;
-        for (int i = 0; i < hidden; i++)
-            g->row[i] += text[i];
         if (f->frames == seg->bounds.end_frames) {
             /* The length is known: the talker need not look at the last frame. */
             step.part_ns[ET_STEP_TALKER] = 0;
@@ -243,7 +253,7 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
             end(r, ET_COMPLETED, ET_OK);
             return ET_OK;
         }
-        if ((err = et_frames_alive(g->pipe, seg->bounds.generation)))
+        if ((err = add_text(g, seg, r)) || (err = et_frames_alive(g->pipe, seg->bounds.generation)))
             return err;
         r->turn_ns += et_turn_enter(g->pipe);
         int64_t t1 = et_now_ns();

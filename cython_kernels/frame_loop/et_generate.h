@@ -3,6 +3,7 @@
 #define ET_GENERATE_H
 
 #include "et_frames.h"
+#include "et_rows.h"
 #include "predictor/et_predictor.h"
 #include "sampling/et_sampler.h"
 #include "talker/et_talker.h"
@@ -43,9 +44,8 @@ typedef struct {
     int n_prompt;
     int n_prefix;           /* leading rows of the prompt that are likely to come again: they are fed apart, and not
                                at all while the talker still holds them; 0: none */
-    const float *trailing;  /* [n_trailing][hidden]: added to the input at frame i */
-    int n_trailing;
-    const float *pad_row;   /* [hidden]: added from frame n_trailing on */
+    et_rows *rows;          /* the i-th one is added to the input at frame i, and waited for; NULL: none */
+    const float *pad_row;   /* [hidden]: added after the last one */
     et_sampling c0, fine;
     int eos;
     const uint8_t *banned;  /* [talker vocab] codebook-0 ids that are never drawn; NULL: none */
@@ -61,6 +61,7 @@ typedef struct {
     int64_t begin_ns;       /* CLOCK_MONOTONIC */
     int64_t wall_ns;        /* begin to end; what is in none of the parts is the loop itself */
     int64_t prefill_ns, talker_ns, predictor_ns, sample_ns, wait_ns;
+    int64_t text_ns;        /* waited for text that still grows */
     int64_t turn_ns;        /* waited for the decoder, where both share CPUs; of the prefill it is in prefill_ns */
     int64_t first_frame_ns; /* CLOCK_MONOTONIC of the first frame pushed, 0 when none */
     int substeps;           /* predictor sub-steps run */

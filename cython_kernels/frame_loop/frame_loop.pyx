@@ -4,6 +4,7 @@ from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from cython_kernels.pipe cimport (DecoderHandle, Pipe, PredictorHandle, TalkerHandle, et_decoder, et_pipe,
                                   et_predictor, et_talker)
+from cython_kernels.text_rows cimport TextRows, et_rows, et_rows_hidden
 import numpy as np
 from cython_kernels.pipe import ERROR_NAMES, REASON_NAMES
 
@@ -37,8 +38,7 @@ cdef extern from "frame_loop/et_generate.h" nogil:
         const float *prompt
         int n_prompt
         int n_prefix
-        const float *trailing
-        int n_trailing
+        et_rows *rows
         const float *pad_row
         et_sampling c0
         et_sampling fine
@@ -58,6 +58,7 @@ cdef extern from "frame_loop/et_generate.h" nogil:
         int64_t predictor_ns
         int64_t sample_ns
         int64_t wait_ns
+        int64_t text_ns
         int64_t turn_ns
         int64_t first_frame_ns
         int substeps
@@ -278,7 +279,8 @@ cdef class Generator:
         cdef int16_t *codes = NULL
         cdef int n = 0
         memset(&seg, 0, sizeof(seg))
-        prompt, trailing = np.ascontiguousarray(prompt), np.ascontiguousarray(trailing)
+        cdef TextRows rows
+        prompt = np.ascontiguousarray(prompt)
         seg.prompt = _rows(prompt, self.hidden, "prompt", &n)
         seg.n_prompt = n
         if n == 0:
@@ -286,8 +288,14 @@ cdef class Generator:
         if not 0 <= prefix <= n:
             raise ValueError(f"prefix is {prefix}: allowed is 0 to the prompt's {n} rows")
         seg.n_prefix = prefix
-        seg.trailing = _rows(trailing, self.hidden, "trailing", &n)
-        seg.n_trailing = n
+        if isinstance(trailing, TextRows):
+            rows = trailing
+            if et_rows_hidden(rows.ptr) != self.hidden:
+                raise ValueError(f"trailing has rows of {et_rows_hidden(rows.ptr)}: {self.hidden} expected")
+        else:
+            _rows(np.ascontiguousarray(trailing), self.hidden, "trailing", &n)
+            rows = TextRows.whole(self.keep[0], trailing)
+        seg.rows = rows.ptr
         pad_row = np.ascontiguousarray(pad_row).reshape(1, -1)
         seg.pad_row = _rows(pad_row, self.hidden, "pad_row", &n)
         seg.c0, seg.fine = _sampling(talker), _sampling(predictor)
@@ -315,7 +323,7 @@ cdef class Generator:
             "frames": r.frames, "reason": REASON_NAMES[r.reason], "error": ERROR_NAMES[r.error],
             "begin_ns": r.begin_ns, "wall_ns": r.wall_ns, "prefill_ns": r.prefill_ns,
             "talker_ns": r.talker_ns, "predictor_ns": r.predictor_ns,
-            "sample_ns": r.sample_ns, "wait_ns": r.wait_ns, "turn_ns": r.turn_ns, "first_frame_ns": r.first_frame_ns,
+            "sample_ns": r.sample_ns, "wait_ns": r.wait_ns, "text_ns": r.text_ns, "turn_ns": r.turn_ns, "first_frame_ns": r.first_frame_ns,
             "substeps": r.substeps, "steps": r.steps,
         }
         if collect > 0:

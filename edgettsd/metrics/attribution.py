@@ -13,6 +13,7 @@ PARTS = {
     "sampling": "sample_ns",
     "wait": "wait_ns",
     "turns": "turn_ns",
+    "text": "text_ns",
     "network": "network_ns",
 }
 SHARES = ("queued", "front_end", *PARTS, "loop", "tail")
@@ -24,9 +25,9 @@ def attribution(
     """Milliseconds by share of the generator's timeline, and "wall", which is their sum.
 
     `segments` are results of `FrameSource.segment`. queued: before the utterance's turn; front_end: text and
-    prompts; wait: enough was buffered; turns: the decoder computed, where both stages share CPUs; network:
-    waited for frames that come from elsewhere; loop: what
-    is in no other share of the frame loop; tail: from the last frame to the end, in which the rest is decoded
+    prompts; wait: enough was buffered; turns: the decoder computed, where both stages share CPUs; text:
+    waited for text that still grows; network: waited for frames that come from elsewhere; loop: what is in no
+    other share of the frame loop; tail: from the last frame to the end, in which the rest is decoded
     and heard. Times are CLOCK_MONOTONIC; begun_ns 0: never begun.
     """
     shares = dict.fromkeys(SHARES, 0)
