@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgettsd import limits
+
 DEFAULT_PATH = Path("/etc/edgettsd/edgettsd.toml")
 
 
@@ -35,10 +37,20 @@ def _key(
     high: float | None = None,
     above: float | None = None,
     choices: tuple[str, ...] = (),
+    most: int = 0,
     cpus: bool = False,
 ) -> Any:
-    """Declare one key: `low`/`high` are inclusive bounds, `above` an exclusive one (of each list item)."""
-    rules = {"doc": doc, "low": low, "high": high, "above": above, "choices": choices, "cpus": cpus}
+    """Declare one key: `low`/`high` are inclusive bounds, `above` an exclusive one (of each list
+    item); `most` of how many a list has."""
+    rules = {
+        "doc": doc,
+        "low": low,
+        "high": high,
+        "above": above,
+        "choices": choices,
+        "most": most,
+        "cpus": cpus,
+    }
     return field(default=default, metadata=rules)
 
 
@@ -111,16 +123,16 @@ class EngineConfig:
         high=32_768,
     )
     threads_generator: int = _key(
-        0, "Threads of the language model; 0: chosen for this machine.", low=0, high=64
+        0, "Threads of the language model; 0: chosen for this machine.", low=0, high=limits.MAX_THREADS
     )
     threads_decoder: int = _key(
-        0, "Threads of the audio decoder; 0: chosen for this machine.", low=0, high=64
+        0, "Threads of the audio decoder; 0: chosen for this machine.", low=0, high=limits.MAX_THREADS
     )
     n_gpu_layers: int = _key(
         0,
         "Layers of the language model on a GPU, where libllama has a GPU back end; 0: none.",
         low=0,
-        high=1024,
+        high=limits.MAX_GPU_LAYERS,
     )
     weight_files: bool = _key(
         True,
@@ -148,7 +160,11 @@ class EngineConfig:
         choices=("", "fixed", "ramp", "adaptive"),
     )
     chunks: tuple[int, ...] = _key(
-        (), "Chunk sizes of the schedule in frames; empty: what the model proposes.", low=1, high=64
+        (),
+        "Chunk sizes of the schedule in frames; empty: what the model proposes.",
+        low=1,
+        high=limits.MAX_CHUNK,
+        most=limits.MAX_STEPS,
     )
     sentence_pause_ms: int = _key(
         200, "Silence between two sentences, in ms, the model's own at their ends included.", low=0, high=5000
@@ -193,21 +209,21 @@ class AudioConfig:
         choices=("alsa", "file", "fake"),
     )
     device: str = _key("default", 'ALSA PCM to play on; for sink = "file" the WAV file to write.')
-    period_ms: int = _key(20, "Length of one device period, in ms.", low=1, high=1000)
+    period_ms: int = _key(20, "Length of one device period, in ms.", low=1, high=limits.MAX_PERIOD_MS)
     buffer_ms: int = _key(
-        100, "Length of the device buffer, in ms; at least two periods.", low=2, high=10_000
+        100, "Length of the device buffer, in ms; at least two periods.", low=2, high=limits.MAX_BUFFER_MS
     )
     fade_ms: int = _key(
         5,
         "Length of the fade, in ms, where an abort, a pause or an end comes in the middle of sound; 0: cut.",
         low=0,
-        high=20,
+        high=limits.MAX_FADE_MS,
     )
     preroll_ms: int = _key(
         0,
         "Silence played before each utterance, in ms, for amplifiers that mute the first sound.",
         low=0,
-        high=5000,
+        high=limits.MAX_ROLL_MS,
     )
     prebuffer_ms: int = _key(
         0,
@@ -339,6 +355,8 @@ def _checked(key: dataclasses.Field[Any], value: Any) -> Any:
             raise _BadValueError("must be a list of integers")
         for item in value:
             _check_range(rules, item, "each")
+        if rules["most"] and len(value) > rules["most"]:
+            raise _BadValueError(f"at most {rules['most']} numbers are allowed, not {len(value)}")
         return tuple(value)
     if isinstance(default, str):
         if not isinstance(value, str):

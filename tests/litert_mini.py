@@ -79,6 +79,8 @@ class Mini:
     pcm_extra: int = 0
     codes_rank: int = 3
     drop_state_output: bool = False
+    # States that stay as they are, beside the two.
+    idle_states: int = 0
     table: NDArray[np.float32] = field(init=False)
     weight: NDArray[np.float32] = field(init=False)
 
@@ -185,6 +187,13 @@ class Mini:
             g.graph.outputs = [last, pcm]
         else:
             sig.outputs.append(self._map("state_01", moved))
+        for number in range(2, 2 + self.idle_states):
+            idle = g.tensor("i", [1, 1])
+            same = self._binary(g, b.ADD, idle, g.const("none", np.zeros((1, 1), np.float32)), [1, 1])
+            g.graph.inputs.append(idle)
+            g.graph.outputs.append(same)
+            sig.inputs.append(self._map(f"state_{number:02}", idle))
+            sig.outputs.append(self._map(f"state_{number:02}", same))
         model.signatureDefs.append(sig)
 
     @staticmethod

@@ -4,10 +4,7 @@
 
 #include <stdint.h>
 
-/* Upper bounds of what a bundle may ask for; buffers are sized by them once. */
-#define ET_MAX_GROUPS 32     /* codebooks of one frame */
-#define ET_MAX_CHUNK 32      /* frames of one decoder call */
-#define ET_MAX_SPF 4096      /* samples of one frame */
+#include "et_limits.h"
 
 /* Error codes: negative, never errno values. */
 enum et_error {

@@ -152,12 +152,12 @@ static int check_config(litert_decoder *d, const et_litert_config *c) {
     if (c->samples_per_frame < 1 || c->samples_per_frame > ET_MAX_SPF)
         return et_litert_fail(d, ET_E_ARG, "samples_per_frame is %d, allowed 1 to %d", c->samples_per_frame,
                               ET_MAX_SPF);
-    if (c->entries < 1 || c->entries > 65536)
-        return et_litert_fail(d, ET_E_ARG, "entries is %d, allowed 1 to 65536", c->entries);
-    if (c->threads < 1 || c->threads > 64)
-        return et_litert_fail(d, ET_E_ARG, "threads is %d, allowed 1 to 64", c->threads);
-    if (c->n_sizes < 1 || c->n_sizes > ET_LITERT_MAX_SIZES)
-        return et_litert_fail(d, ET_E_ARG, "chunks has %d sizes, allowed 1 to %d", c->n_sizes, ET_LITERT_MAX_SIZES);
+    if (c->entries < 1 || c->entries > ET_MAX_VOCAB)
+        return et_litert_fail(d, ET_E_ARG, "entries is %d, allowed 1 to %d", c->entries, ET_MAX_VOCAB);
+    if (c->threads < 1 || c->threads > ET_MAX_THREADS)
+        return et_litert_fail(d, ET_E_ARG, "threads is %d, allowed 1 to %d", c->threads, ET_MAX_THREADS);
+    if (c->n_sizes < 1 || c->n_sizes > ET_MAX_SIZES)
+        return et_litert_fail(d, ET_E_ARG, "chunks has %d sizes, allowed 1 to %d", c->n_sizes, ET_MAX_SIZES);
     for (int i = 0; i < c->n_sizes; i++)
         if (c->sizes[i] < 1 || c->sizes[i] > ET_MAX_CHUNK || (i && c->sizes[i] <= c->sizes[i - 1]))
             return et_litert_fail(d, ET_E_ARG, "chunks[%d] is %d, allowed 1 to %d, ascending", i, c->sizes[i],
@@ -208,7 +208,7 @@ void et_litert_destroy(et_decoder *base) {
     litert_decoder *d = base->self;
     if (d->compiled)
         LiteRtDestroyCompiledModel(d->compiled);
-    for (int i = 0; i < ET_LITERT_MAX_SIZES; i++) {
+    for (int i = 0; i < ET_MAX_SIZES; i++) {
         if (d->signatures[i].codes_buffer)
             LiteRtDestroyTensorBuffer(d->signatures[i].codes_buffer);
         if (d->signatures[i].pcm_buffer)
@@ -216,7 +216,7 @@ void et_litert_destroy(et_decoder *base) {
         free(d->signatures[i].codes);
         free(d->signatures[i].pcm);
     }
-    for (int i = 0; i < ET_LITERT_MAX_STATES; i++)
+    for (int i = 0; i < ET_MAX_STATES; i++)
         for (int copy = 0; copy < 2; copy++) {
             if (d->states[i].buffer[copy])
                 LiteRtDestroyTensorBuffer(d->states[i].buffer[copy]);

@@ -6,7 +6,6 @@
 
 #include "et_decoder.h"
 
-#define ET_LITERT_MAX_STATES 100 /* names run from state_00 to state_99 */
 
 typedef struct {
     const char *path;      /* the TFLite file */

@@ -5,8 +5,7 @@
 #include "et_decoder_litert.h"
 #include "litert_c_api.h"
 
-#define ET_LITERT_MAX_IO (ET_LITERT_MAX_STATES + 1)
-#define ET_LITERT_MAX_SIZES 8
+#define ET_LITERT_MAX_IO (ET_MAX_STATES + 1)
 
 typedef struct {
     LiteRtParamIndex index;
@@ -36,8 +35,8 @@ typedef struct {
     size_t state_bytes;
     int fully_delegated;
     int gpu; /* buffers are the GPU's; data, codes and pcm are not used */
-    litert_state states[ET_LITERT_MAX_STATES];
-    litert_signature signatures[ET_LITERT_MAX_SIZES];
+    litert_state states[ET_MAX_STATES];
+    litert_signature signatures[ET_MAX_SIZES];
     char *error;
     size_t error_size;
 } litert_decoder;

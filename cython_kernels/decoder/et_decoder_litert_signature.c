@@ -13,7 +13,7 @@ const char *et_litert_side_name(int side) {
 const char *et_litert_tensor_name(int side, int number, char name[16]) {
     if (number == 0)
         return side == IN ? "codes" : "pcm";
-    snprintf(name, 16, "state_%02u", (unsigned)(number - 1) % ET_LITERT_MAX_STATES);
+    snprintf(name, 16, "state_%02u", (unsigned)(number - 1) % ET_MAX_STATES);
     return name;
 }
 

@@ -10,6 +10,7 @@ import numpy as np
 from cython_kernels.pipe cimport DecoderHandle, et_decoder
 
 from cython_kernels import _libs, _weight_cache
+from cython_kernels.limits cimport ET_MAX_SIZES
 
 cdef extern from "decoder/et_decoder_litert.h" nogil:
     ctypedef struct et_litert_config:
@@ -85,12 +86,12 @@ cdef class LiteRtDecoder(DecoderHandle):
 
     cdef _create(self, path, int cache_fd):
         cdef et_litert_config config
-        cdef int sizes[8]
+        cdef int sizes[ET_MAX_SIZES]
         cdef char error[512]
         cdef int err
         cdef bytes name = os.fsencode(path)
-        if not 1 <= len(self.sizes) <= 8:
-            raise ValueError(f"chunks has {len(self.sizes)} sizes, allowed 1 to 8")
+        if not 1 <= len(self.sizes) <= ET_MAX_SIZES:
+            raise ValueError(f"chunks has {len(self.sizes)} sizes, allowed 1 to {ET_MAX_SIZES}")
         for i, n in enumerate(self.sizes):
             sizes[i] = n
         config.path = name

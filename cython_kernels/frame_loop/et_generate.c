@@ -46,7 +46,7 @@ int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_pred
 {
     memset(g, 0, sizeof *g);
     if (groups < 2 || groups > ET_MAX_GROUPS || groups != predictor->groups || groups != pipe->config.groups ||
-        predictor->input_hidden != talker->hidden)
+        predictor->input_hidden != talker->hidden || talker->vocab > ET_MAX_VOCAB || predictor->vocab > ET_MAX_VOCAB)
         return ET_E_ARG;
     for (int i = 0; i < groups; i++)
         if (tables[i].dim != talker->hidden || tables[i].rows < (i ? predictor->vocab : talker->vocab))

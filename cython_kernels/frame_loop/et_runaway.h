@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ET_MAX_PERIOD = 64 };
+#include "base/et_limits.h"
 
 /* Near-silence, by the power of whole frames. */
 typedef struct {

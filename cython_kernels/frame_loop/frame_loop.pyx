@@ -7,6 +7,7 @@ from cython_kernels.pipe cimport (DecoderHandle, Pipe, PredictorHandle, TalkerHa
 from cython_kernels.text_rows cimport TextRows, et_rows, et_rows_hidden
 import numpy as np
 from cython_kernels.pipe import ERROR_NAMES, REASON_NAMES
+from cython_kernels.limits cimport ET_MAX_CHUNK, ET_MAX_GROUPS, ET_MAX_PERIOD, ET_MAX_SIZES, ET_MAX_STEPS, ET_MAX_VOCAB
 
 cdef extern from "sampling/et_sampler.h" nogil:
     ctypedef struct et_sampling:
@@ -69,13 +70,11 @@ cdef extern from "frame_loop/et_generate.h" nogil:
     void et_generate(et_generator *g, const et_segment *seg, et_result *result, int16_t *codes, int max_codes)
 
 cdef extern from "schedule/et_cost.h" nogil:
-    enum:
-        ET_MAX_SIZES
     ctypedef struct et_costs:
         double frame
         int n_sizes
-        int sizes[8]
-        double chunk[8]
+        int sizes[ET_MAX_SIZES]
+        double chunk[ET_MAX_SIZES]
         int turns
         double spread
         double late
@@ -86,7 +85,7 @@ cdef extern from "schedule/et_schedule.h" nogil:
     ctypedef struct et_schedule:
         int kind
         int n
-        int chunks[16]
+        int chunks[ET_MAX_STEPS]
     ctypedef struct et_standing:
         int index
         int pending
@@ -101,8 +100,6 @@ cdef extern from "schedule/et_start.h" nogil:
     int64_t et_start_slower(int64_t frames, double rate, double slower)
 
 cdef extern from "frame_loop/et_runaway.h" nogil:
-    enum:
-        ET_MAX_PERIOD
     ctypedef struct et_quiet:
         int limit
         double ratio
@@ -146,11 +143,12 @@ cdef int _schedule(et_schedule *s, kind, chunks) except -1:
     memset(s, 0, sizeof(et_schedule))
     s.kind = SCHEDULES.index(kind)
     s.n = len(chunks)
-    if 1 <= len(chunks) <= 16:
+    if 1 <= len(chunks) <= ET_MAX_STEPS:
         for i, c in enumerate(chunks):
             s.chunks[i] = min(max(c, -1), 1 << 20)
     if et_schedule_check(s):
-        raise ValueError(f"schedule chunks are {chunks}: allowed is 1 to 16 numbers from 1 to 32")
+        raise ValueError(f"schedule chunks are {chunks}: allowed is 1 to {ET_MAX_STEPS} numbers "
+                         f"from 1 to {ET_MAX_CHUNK}")
     return 0
 
 
@@ -238,10 +236,13 @@ cdef class Generator:
     cdef bint ready
 
     def __cinit__(self, Pipe pipe, TalkerHandle talker, PredictorHandle predictor, tables):
-        cdef et_table c_tables[32]
+        cdef et_table c_tables[ET_MAX_GROUPS]
         cdef const unsigned char[:, ::1] view
-        if len(tables) != predictor.predictor.groups or len(tables) > 32:
+        if len(tables) != predictor.predictor.groups or len(tables) > ET_MAX_GROUPS:
             raise ValueError(f"tables: {len(tables)} given, {predictor.predictor.groups} expected")
+        if max(talker.talker.vocab, predictor.predictor.vocab) > ET_MAX_VOCAB:
+            raise ValueError(f"generator: talker {talker.talker.vocab} and predictor {predictor.predictor.vocab} codes: "
+                             f"at most {ET_MAX_VOCAB} are allowed")
         for i, table in enumerate(tables):
             if table.ndim != 2 or table.dtype not in (np.float32, np.float16) or not table.flags.c_contiguous:
                 raise ValueError(f"table {i} is {table.dtype} {table.shape}: contiguous float16 or float32 [rows, dim]")

@@ -5,6 +5,7 @@ from libc.string cimport memset
 from posix.unistd cimport read as posix_read
 
 import numpy as np
+from cython_kernels.limits cimport ET_MAX_GROUPS, ET_MAX_SPF
 
 cdef extern from "pipe/et_pipe_atomics.h" nogil:
     uint32_t et_pipe_generation(const et_pipe *p)
@@ -74,7 +75,8 @@ cdef class Pipe:
         self.ptr = et_pipe_create(&config, &err)
         if self.ptr == NULL:
             raise ValueError(f"pipe: {ERROR_NAMES.get(err, err)}: groups={groups}, "
-                             f"samples_per_frame={samples_per_frame}, sample_rate={sample_rate}")
+                             f"samples_per_frame={samples_per_frame}, sample_rate={sample_rate}; allowed are "
+                             f"1 to {ET_MAX_GROUPS}, 1 to {ET_MAX_SPF}, and 1000 or more")
 
     def __dealloc__(self):
         et_pipe_destroy(self.ptr)

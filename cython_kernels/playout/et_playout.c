@@ -16,7 +16,7 @@ enum { SPIN_LIMIT = 16, SPIN_SLEEP_MS = 5 };
 
 et_playout *et_playout_new(int preroll_ms, int postroll_ms)
 {
-    if (preroll_ms < 0 || preroll_ms > 10000 || postroll_ms < 0 || postroll_ms > 10000)
+    if (preroll_ms < 0 || preroll_ms > ET_MAX_ROLL_MS || postroll_ms < 0 || postroll_ms > ET_MAX_ROLL_MS)
         return NULL;
     et_playout *o = calloc(1, sizeof *o);
     if (!o)

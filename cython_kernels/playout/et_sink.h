@@ -19,11 +19,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/et_limits.h"
+
 /* The device ran dry and stopped. The sink has recovered: write, then start. Never an errno value. */
 #define ET_SINK_XRUN (-2001)
 
 #define ET_SINK_MAX_FDS 8
-#define ET_MAX_FADE_MS 20
 
 typedef struct et_sink et_sink;
 

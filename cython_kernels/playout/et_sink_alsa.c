@@ -277,7 +277,8 @@ et_sink *et_sink_alsa_new(const et_alsa_config *config, int *err)
 {
     *err = -EINVAL;
     if (!config->device || config->rate < 4000 || config->rate > 384000 || config->period_ms < 1 ||
-        config->period_ms > 1000 || config->buffer_ms < 2 * config->period_ms || config->buffer_ms > 10000 ||
+        config->period_ms > ET_MAX_PERIOD_MS || config->buffer_ms < 2 * config->period_ms ||
+        config->buffer_ms > ET_MAX_BUFFER_MS ||
         config->channels < 0 || config->channels > 32 || config->device_rate < 0 || config->device_rate > 384000 ||
         config->fade_ms < 0 || config->fade_ms > ET_MAX_FADE_MS)
         return NULL;

@@ -7,6 +7,7 @@ from libc.stdint cimport int16_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from cython_kernels.pipe cimport Pipe, SinkHandle, et_pipe, et_sink
+from cython_kernels.limits cimport ET_MAX_BUFFER_MS, ET_MAX_FADE_MS, ET_MAX_PERIOD_MS, ET_MAX_ROLL_MS
 
 cdef extern from "playout/et_sink.h" nogil:
     ctypedef struct et_alsa_config:
@@ -121,7 +122,7 @@ cdef extern from "alsa/asoundlib.h" nogil:
     char *snd_device_name_get_hint(const void *hint, const char *id)
     int snd_device_name_free_hint(void **hints)
 
-MAX_FADE_MS = 20
+MAX_FADE_MS = ET_MAX_FADE_MS
 SAMPLE_FORMATS = {"S16": ET_S16, "S32": ET_S32, "S24": ET_S24, "S24_3": ET_S24_3, "F32": ET_F32}
 
 
@@ -181,8 +182,8 @@ cdef class AlsaSink(_Sink):
         c.device_rate = _within("device_rate", device_rate, 0, 384000)
         c.channels = _within("channels", channels, 0, 32)
         c.format = format_b
-        c.period_ms = _within("period_ms", period_ms, 1, 1000)
-        c.buffer_ms = _within("buffer_ms", buffer_ms, 2 * c.period_ms, 10000)
+        c.period_ms = _within("period_ms", period_ms, 1, ET_MAX_PERIOD_MS)
+        c.buffer_ms = _within("buffer_ms", buffer_ms, 2 * c.period_ms, ET_MAX_BUFFER_MS)
         c.keep_open_ms = _within("keep_open_ms", keep_open_ms, -1, 86400000)
         c.stall_ms = _within("stall_ms", stall_ms, 0, 86400000)
         c.fade_ms = _within("fade_ms", fade_ms, 0, MAX_FADE_MS)
@@ -320,8 +321,8 @@ cdef class Playout:
     def __cinit__(self, Pipe pipe not None, *, preroll_ms=0, postroll_ms=0):
         self.pipe = pipe
         self.sinks = []
-        self.ptr = et_playout_new(_within("preroll_ms", preroll_ms, 0, 10000),
-                                  _within("postroll_ms", postroll_ms, 0, 10000))
+        self.ptr = et_playout_new(_within("preroll_ms", preroll_ms, 0, ET_MAX_ROLL_MS),
+                                  _within("postroll_ms", postroll_ms, 0, ET_MAX_ROLL_MS))
         if self.ptr == NULL:
             raise MemoryError("Playout")
 

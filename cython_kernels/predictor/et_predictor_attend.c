@@ -65,7 +65,7 @@ void et_predictor_attend(struct ggml_tensor *dst, int ith, int nth, void *attent
     const struct ggml_tensor *qkv = dst->src[0];
     int dim = s->head_dim, share = s->heads / s->kv_heads;
     int n = (int)qkv->ne[1], rows = (int)dst->ne[1];
-    float q[ET_PREDICTOR_MAX_HEAD_DIM];
+    float q[ET_MAX_HEAD_DIM];
 
     /* A kv head and its queries belong to one thread, so nothing is shared. */
     for (int h = ith; h < s->kv_heads; h += nth) {

@@ -9,8 +9,6 @@
 #include "kernels/et_matvec.h"
 #include "et_predictor.h"
 
-#define ET_PREDICTOR_MAX_LAYERS 64
-#define ET_PREDICTOR_MAX_HEAD_DIM 256
 /* Buffer types that weights may go to: what the CPU offers beside the plain one, and that one last. */
 #define ET_PREDICTOR_MAX_BUFTS 8
 
@@ -54,7 +52,7 @@ struct et_predictor_model {
     size_t weight_bytes, repacked_bytes;
     struct ggml_tensor *input_proj, *input_bias;   /* NULL when the sizes are equal */
     struct ggml_tensor *output_norm, *heads[ET_MAX_GROUPS];
-    et_predictor_layer layers[ET_PREDICTOR_MAX_LAYERS];
+    et_predictor_layer layers[ET_MAX_PREDICTOR_LAYERS];
     float *floats;                    /* one block: norms, caches, rotation table */
     float *cosine, *sine;             /* [groups][head_dim / 2] */
 
@@ -64,7 +62,7 @@ struct et_predictor_model {
     const et_ggml_cpu *cpu;
     et_ggml_graphs graphs;
     et_attention *attentions;         /* [groups - 1][layers] */
-    et_matvec products[4 * ET_PREDICTOR_MAX_LAYERS + ET_MAX_GROUPS];   /* one for each matrix in `own` */
+    et_matvec products[4 * ET_MAX_PREDICTOR_LAYERS + ET_MAX_GROUPS];   /* one for each matrix in `own` */
     int n_products;
     bool use_own;                     /* where this CPU can */
     et_substep substeps[ET_MAX_GROUPS];

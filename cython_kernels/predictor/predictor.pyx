@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from cython_kernels.pipe cimport PredictorHandle, et_predictor
+from cython_kernels.limits cimport ET_MAX_THREADS
 
 cdef extern from "base/et_types.h":
     enum:
@@ -24,7 +25,7 @@ cdef extern from "predictor/et_predictor_ggml.h" nogil:
     size_t et_ggml_predictor_repacked_bytes(const et_predictor *p)
     size_t et_ggml_predictor_file_bytes(const et_predictor *p)
 
-MAX_THREADS = 64
+MAX_THREADS = ET_MAX_THREADS
 
 
 cdef class GgmlPredictor(PredictorHandle):

@@ -8,7 +8,7 @@
 int et_sampler_init(et_sampler *s, int vocab)
 {
     memset(s, 0, sizeof *s);
-    if (vocab < 1 || vocab > 1 << 20)
+    if (vocab < 1 || vocab > ET_MAX_VOCAB)
         return ET_E_ARG;
     s->vocab = vocab;
     s->work = calloc((size_t)vocab, sizeof *s->work);

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport uint8_t, uint64_t
 import numpy as np
+from cython_kernels.limits cimport ET_MAX_VOCAB
 
 cdef extern from "sampling/et_sampler.h" nogil:
     ctypedef struct et_sampling:
@@ -32,7 +33,7 @@ cdef class Sampler:
 
     def __cinit__(self, int vocab, *, banned=None):
         if et_sampler_init(&self.s, vocab):
-            raise ValueError(f"vocab is {vocab}: allowed is 1 to 2^20")
+            raise ValueError(f"vocab is {vocab}: allowed is 1 to {ET_MAX_VOCAB}")
         self.vocab = vocab
         self.banned = None
         if banned is not None:

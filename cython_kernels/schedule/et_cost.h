@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-enum { ET_MAX_SIZES = 8 };
+#include "base/et_limits.h"
 
 typedef struct {
     double frame;            /* a frame, of the generator */

@@ -5,7 +5,7 @@
 
 int et_schedule_check(const et_schedule *s)
 {
-    if (s->kind < ET_SCHEDULE_FIXED || s->kind > ET_SCHEDULE_ADAPTIVE || s->n < 1 || s->n > 16)
+    if (s->kind < ET_SCHEDULE_FIXED || s->kind > ET_SCHEDULE_ADAPTIVE || s->n < 1 || s->n > ET_MAX_STEPS)
         return ET_E_ARG;
     for (int i = 0; i < s->n; i++)
         if (s->chunks[i] < 1 || s->chunks[i] > ET_MAX_CHUNK)

@@ -16,7 +16,7 @@ enum et_schedule_kind {
 typedef struct {
     int kind;
     int n;
-    int chunks[16];        /* frames, 1 .. ET_MAX_CHUNK */
+    int chunks[ET_MAX_STEPS];  /* frames, 1 .. ET_MAX_CHUNK */
 } et_schedule;
 
 /* Where the decoder stands. */

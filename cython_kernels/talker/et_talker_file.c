@@ -1,6 +1,8 @@
 /* See et_talker_file.h. */
 #include "et_talker_file.h"
 
+#include "base/et_limits.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -82,13 +84,13 @@ int et_talker_check_file(const char *path, et_talker_shape *s, char *err, size_t
     et_gguf_tensor first, t;
     int rc = et_gguf_expect_str(&g, "general.architecture", "qwen3")
         || et_gguf_expect_str(&g, "tokenizer.ggml.model", "none")
-        || et_gguf_int(&g, "qwen3.embedding_length", 1, 65536, &s->hidden)
-        || et_gguf_int(&g, "qwen3.block_count", 1, 512, &s->layers)
-        || et_gguf_int(&g, "qwen3.feed_forward_length", 1, 262144, &s->ffn)
-        || et_gguf_int(&g, "qwen3.attention.head_count", 1, 512, &s->heads)
+        || et_gguf_int(&g, "qwen3.embedding_length", 1, ET_MAX_HIDDEN, &s->hidden)
+        || et_gguf_int(&g, "qwen3.block_count", 1, ET_MAX_TALKER_LAYERS, &s->layers)
+        || et_gguf_int(&g, "qwen3.feed_forward_length", 1, ET_MAX_FFN, &s->ffn)
+        || et_gguf_int(&g, "qwen3.attention.head_count", 1, ET_MAX_HEADS, &s->heads)
         || et_gguf_int(&g, "qwen3.attention.head_count_kv", 1, s->heads, &s->kv_heads)
-        || et_gguf_int(&g, "qwen3.attention.key_length", 2, 1024, &s->head_dim)
-        || et_gguf_int(&g, "qwen3.vocab_size", 2, 1 << 20, &s->vocab)
+        || et_gguf_int(&g, "qwen3.attention.key_length", 2, ET_MAX_HEAD_DIM, &s->head_dim)
+        || et_gguf_int(&g, "qwen3.vocab_size", 2, ET_MAX_VOCAB, &s->vocab)
         || et_gguf_float(&g, "qwen3.attention.layer_norm_rms_epsilon", 0.0f, 1.0f, &s->eps)
         || et_gguf_float(&g, "qwen3.rope.freq_base", 1.0f, 1e12f, &s->theta)
         || et_gguf_find(&g, "token_embd.weight", s->vocab, s->hidden, &t)

@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from cython_kernels.pipe cimport TalkerHandle, et_talker
+from cython_kernels.limits cimport ET_MAX_CONTEXT, ET_MAX_GPU_LAYERS, ET_MAX_THREADS
 
 cdef extern from "base/et_types.h":
     enum:
@@ -29,8 +30,8 @@ cdef extern from "talker/et_talker.h" nogil:
 cdef extern from "talker/et_talker_open.h" nogil:
     int et_talker_open(const et_talker_config *config, et_talker **out, char *err, size_t err_size)
 
-MAX_CONTEXT = 131072
-MAX_THREADS = 64
+MAX_CONTEXT = ET_MAX_CONTEXT
+MAX_THREADS = ET_MAX_THREADS
 
 
 cdef int _bounded(str field, value, int lowest, int highest) except? -1:
@@ -56,7 +57,7 @@ cdef class LlamaTalker(TalkerHandle):
         config.threads = _bounded("threads", threads, 1, MAX_THREADS)
         config.threads_batch = _bounded("threads_batch", threads if threads_batch is None else threads_batch,
                                         1, MAX_THREADS)
-        config.n_gpu_layers = _bounded("n_gpu_layers", n_gpu_layers, 0, 1024)
+        config.n_gpu_layers = _bounded("n_gpu_layers", n_gpu_layers, 0, ET_MAX_GPU_LAYERS)
         config.use_mmap = use_mmap
         config.own_products = own_products
         cdef bytes kept = b"" if weight_file is None else os.fsencode(weight_file)

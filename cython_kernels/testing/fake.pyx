@@ -8,13 +8,11 @@ import numpy as np
 
 from cython_kernels.pipe cimport (DecoderHandle, PredictorHandle, TalkerHandle, et_decoder, et_predictor,
                                   et_talker)
+from cython_kernels.limits cimport ET_MAX_CHUNK, ET_MAX_GROUPS, ET_MAX_SIZES, ET_MAX_SPF
 
 cdef extern from "base/et_types.h":
     enum:
         ET_OK
-        ET_MAX_GROUPS
-        ET_MAX_CHUNK
-        ET_MAX_SPF
 
 cdef extern from "testing/et_fake.h" nogil:
     ctypedef struct et_fake_tally:
@@ -207,11 +205,11 @@ cdef class FakeDecoder(DecoderHandle):
     cdef et_fake_decoder _d
 
     def __cinit__(self, groups, samples_per_frame, sizes=(1, 4, 8), *, frame_us=0, fail_at=-1, levels=()):
-        cdef int c_sizes[8]
+        cdef int c_sizes[ET_MAX_SIZES]
         cdef int i
         values = list(sizes)
-        if not 1 <= len(values) <= 8 or values != sorted(set(values)):
-            raise ValueError(f"sizes is {values!r}, allowed are 1 to 8 ascending chunk sizes")
+        if not 1 <= len(values) <= ET_MAX_SIZES or values != sorted(set(values)):
+            raise ValueError(f"sizes is {values!r}, allowed are 1 to {ET_MAX_SIZES} ascending chunk sizes")
         for i in range(len(values)):
             c_sizes[i] = _bounded("sizes", values[i], 1, ET_MAX_CHUNK)
         et_fake_decoder_init(&self._d, _bounded("groups", groups, 1, ET_MAX_GROUPS),

@@ -53,7 +53,7 @@ TYPES: dict[str, str] = {
 _RANGES = {
     "volume": _Range(0, 4),
     "temperature": _Range(0, 2),
-    "top_k": _Range(1, math.inf),
+    "top_k": _Range(1, 2**31 - 1),
     "top_p": _Range(0, 1, open_low=True),
     "repetition_penalty": _Range(0.5, 2),
     "rate": _Range(0.5, 2),

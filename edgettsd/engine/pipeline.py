@@ -19,6 +19,7 @@ from typing import Any
 from cython_kernels.frame_loop import DecodeLoop, start_slower
 from cython_kernels.pipe import ITEM_END, ITEM_PAUSE, REASON_NAMES, Pipe, SinkHandle, use_huge_pages
 from cython_kernels.playout import Playout
+from edgettsd import limits
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request
 from edgettsd.engine.parts import Parts
@@ -334,7 +335,7 @@ class Pipeline:
                 work.seed,
                 left,
                 repeat_frames=round(engine.runaway_repeat_seconds / frame_seconds),
-                repeat_period=min(64, round(engine.runaway_period_seconds / frame_seconds)),
+                repeat_period=min(limits.MAX_PERIOD, round(engine.runaway_period_seconds / frame_seconds)),
             )
         )
 

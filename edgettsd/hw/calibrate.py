@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cython_kernels._libs import library_versions
-from edgettsd import __version__
+from edgettsd import __version__, limits
 from edgettsd.config import Config
 from edgettsd.hw.adapt import Plan, adapt
 from edgettsd.hw.load import CpuClock
@@ -108,8 +108,8 @@ def _measured(value: Any) -> Measured:
     split = value["split"]
     numbers = [split["threads_generator"], split["threads_decoder"]]
     sets = [tuple(split["cpus_generator"]), tuple(split["cpus_decoder"])]
-    if not all(type(n) is int and 1 <= n <= 64 for n in numbers):
-        raise ValueError(f"threads are {numbers}: 1 to 64 expected")
+    if not all(type(n) is int and 1 <= n <= limits.MAX_THREADS for n in numbers):
+        raise ValueError(f"threads are {numbers}: 1 to {limits.MAX_THREADS} expected")
     if not all(cpus and all(type(n) is int and n >= 0 for n in cpus) for cpus in sets):
         raise ValueError(f"CPU sets are {sets}: lists of CPU numbers expected")
     rate = float(value["rate"])

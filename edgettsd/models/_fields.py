@@ -78,11 +78,13 @@ class Fields:
             raise self.refuse(key, f"a number from {low:g} to {high:g} is needed")
         return float(value)
 
-    def wholes(self, key: str, low: int, high: int) -> tuple[int, ...]:
-        """A list, not empty, of whole numbers in [low, high]."""
+    def wholes(self, key: str, low: int, high: int, most: int = 4096) -> tuple[int, ...]:
+        """A list, not empty and of at most `most`, of whole numbers in [low, high]."""
         value = self.any(key)
         if not isinstance(value, list) or not value or not all(_is_whole(item, low, high) for item in value):
             raise self.refuse(key, f"a list of whole numbers from {low} to {high} is needed")
+        if len(value) > most:
+            raise self.refuse(key, f"at most {most} numbers are allowed, not {len(value)}")
         return tuple(value)
 
     def texts(self, key: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from .. import families
+from .. import families, limits
 from ..errors import ModelInvalidError
 from ._fields import Fields
 
@@ -97,8 +97,8 @@ def common(top: Fields, files: Sequence[str]) -> dict[str, Any]:
         "license": top.text("license", empty=True),
         "source": MappingProxyType({key: source.any(key) for key in source.names()}),
         "sample_rate": top.whole("sample_rate", 8000, 192000),
-        "samples_per_frame": top.whole("samples_per_frame", 1, 1 << 16),
-        "code_groups": top.whole("code_groups", 1, 32),
+        "samples_per_frame": top.whole("samples_per_frame", 1, limits.MAX_SPF),
+        "code_groups": top.whole("code_groups", 1, limits.MAX_GROUPS),
         "files": _files(top.table("files"), files),
         "decoder": decoder,
         "schedule_kind": schedule_kind,
@@ -117,16 +117,22 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _decoder(table: Fields) -> DecoderInfo:
-    chunks = table.wholes("chunks", 1, 1024)
-    if list(chunks) != sorted(set(chunks)):
-        raise table.refuse("chunks", "ascending sizes are needed")
-    info = DecoderInfo(table.text("precision", DECODER_PRECISIONS), chunks, table.whole("states", 1, 99))
+    chunks = table.wholes("chunks", 1, limits.MAX_CHUNK, limits.MAX_SIZES)
+    # The last frames of an utterance come one by one.
+    if list(chunks) != sorted(set(chunks)) or chunks[0] != 1:
+        raise table.refuse("chunks", "ascending sizes that begin with 1 are needed")
+    info = DecoderInfo(
+        table.text("precision", DECODER_PRECISIONS), chunks, table.whole("states", 1, limits.MAX_STATES)
+    )
     table.done()
     return info
 
 
 def _schedule(table: Fields, decoder: DecoderInfo) -> tuple[str, tuple[int, ...]]:
-    kind, chunks = table.text("kind", SCHEDULES), table.wholes("chunks", 1, 1024)
+    kind, chunks = (
+        table.text("kind", SCHEDULES),
+        table.wholes("chunks", 1, limits.MAX_CHUNK, limits.MAX_STEPS),
+    )
     if not set(chunks) <= set(decoder.chunks):
         raise table.refuse("chunks", f"the decoder has {', '.join(map(str, decoder.chunks))}")
     table.done()

@@ -91,7 +91,7 @@ def test_a_named_file_must_exist_and_ignores_drop_ins(tmp_path):
             '[engine]\nschedule = "fast"',
             r"schedule = 'fast': must be one of \"\", \"fixed\", \"ramp\", \"adaptive\"",
         ),
-        ("[engine]\nchunks = [1, 0]", r"chunks = \[1, 0\]: each from 1 to 64"),
+        ("[engine]\nchunks = [1, 0]", r"chunks = \[1, 0\]: each from 1 to 32"),
         ("[engine]\nchunks = 4", r"chunks = 4: must be a list of integers"),
         ("[engine]\nchunks = [1, true]", r"must be a list of integers"),
         ('[engine]\ncpus_decoder = "a"', r"cpus_decoder = 'a': 'a' is not a CPU"),

@@ -111,7 +111,7 @@ def test_codes_of_a_wrong_shape_or_type(model: Path, codes: NDArray[Any]) -> Non
     [
         ("groups", 0, "groups is 0, allowed 1 to 32"),
         ("samples_per_frame", 5000, "samples_per_frame is 5000, allowed 1 to 4096"),
-        ("entries", 0, "entries is 0, allowed 1 to 65536"),
+        ("entries", 0, "entries is 0, allowed 1 to 32768"),
         ("threads", 0, "threads is 0, allowed 1 to 64"),
         ("chunks", (), "chunks has 0 sizes, allowed 1 to 8"),
         ("chunks", (4, 1), r"chunks\[1\] is 1, allowed 1 to 32, ascending"),

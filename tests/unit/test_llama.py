@@ -185,7 +185,7 @@ def test_wrong_shape_is_named(tmp_path: Path) -> None:
     "key, value, message",
     [
         ("tokenizer.ggml.model", "gpt2", 'tokenizer.ggml.model is "gpt2", expected "none"'),
-        ("qwen3.attention.head_count", 0, r"head_count is 0, allowed is 1..512"),
+        ("qwen3.attention.head_count", 0, r"head_count is 0, allowed is 1..256"),
         ("qwen3.attention.head_count_kv", 3, "no multiple of head_count_kv 3"),
         ("qwen3.vocab_size", 95, r"token_embd.weight has shape \[96, 64\], expected \[95, 64\]"),
         ("qwen3.block_count", 3, "blk.2.attn_norm.weight is missing"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from edgettsd import limits
 from edgettsd.models._fields import Fields
 from edgettsd.models.manifest import EMBEDDING_DTYPES, LM_PRECISIONS, Manifest, common
 
@@ -107,7 +108,7 @@ def parse(top: Fields) -> QwenManifest:
     languages = _ids(top, "languages", (), talker.vocab)
     sampling = top.table("sampling")
     # A frame is a code of the talker's and one or more of the predictor's.
-    top.whole("code_groups", 2, 32)
+    top.whole("code_groups", 2, limits.MAX_GROUPS)
     manifest = QwenManifest(
         **common(top, bundle_files(frontend)),
         task=top.text("task", TASKS),
@@ -134,24 +135,26 @@ def parse(top: Fields) -> QwenManifest:
     return manifest
 
 
-def _transformer(table: Fields, input_hidden: int | None, max_context: int | None) -> TransformerSizes:
-    hidden = table.whole("hidden", 2, 16384)
-    heads = table.whole("heads", 1, 256)
+def _transformer(
+    table: Fields, layers: int, input_hidden: int | None, max_context: int | None
+) -> TransformerSizes:
+    hidden = table.whole("hidden", 2, limits.MAX_HIDDEN)
+    heads = table.whole("heads", 1, limits.MAX_HEADS)
     kv_heads = table.whole("kv_heads", 1, heads)
     if heads % kv_heads:
         raise table.refuse("kv_heads", f"a divisor of heads, {heads}, is needed")
-    head_dim = table.whole("head_dim", 2, 256)
+    head_dim = table.whole("head_dim", 2, limits.MAX_HEAD_DIM)
     if head_dim % 2:
         raise table.refuse("head_dim", "an even number is needed")
     sizes = TransformerSizes(
         hidden=hidden,
         input_hidden=hidden if input_hidden is None else input_hidden,
-        layers=table.whole("layers", 1, 128),
+        layers=table.whole("layers", 1, layers),
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        ffn=table.whole("ffn", 1, 65536),
-        vocab=table.whole("vocab", 2, 65536),
+        ffn=table.whole("ffn", 1, limits.MAX_FFN),
+        vocab=table.whole("vocab", 2, limits.MAX_VOCAB),
         rope_theta=table.real("rope_theta", 1.0, 1e12),
         rms_eps=table.real("rms_eps", 0.0, 1.0),
         max_context=table.whole("max_context", 64, 1 << 20) if max_context is None else max_context,
@@ -162,12 +165,13 @@ def _transformer(table: Fields, input_hidden: int | None, max_context: int | Non
 
 
 def _talker(table: Fields) -> TransformerSizes:
-    return _transformer(table, None, None)
+    return _transformer(table, limits.MAX_TALKER_LAYERS, None, None)
 
 
 def _predictor(table: Fields) -> TransformerSizes:
     # The predictor's context is one frame: the talker's hidden state and the codes of the frame.
-    return _transformer(table, table.whole("input_hidden", 2, 16384), 0)
+    input_hidden = table.whole("input_hidden", 2, limits.MAX_HIDDEN)
+    return _transformer(table, limits.MAX_PREDICTOR_LAYERS, input_hidden, 0)
 
 
 def _text(table: Fields) -> tuple[str, int, int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgettsd import limits
 from edgettsd.errors import ModelInvalidError
 from edgettsd.families.qwen3_tts.manifest import CODEC_TOKENS, FAMILY, TASKS, TOKENS
 from edgettsd.models._fields import Fields
@@ -51,22 +52,22 @@ class Description:
     tokens: dict[str, int]
 
 
-def _transformer(fields: Fields, table: dict[str, Any]) -> None:
+def _transformer(fields: Fields, table: dict[str, Any], layers: int) -> None:
     """Check a Qwen3 transformer's table and fill in its head_dim."""
-    hidden = fields.whole("hidden_size", 2, 16384)
-    heads = fields.whole("num_attention_heads", 1, 256)
+    hidden = fields.whole("hidden_size", 2, limits.MAX_HIDDEN)
+    heads = fields.whole("num_attention_heads", 1, limits.MAX_HEADS)
     if heads % fields.whole("num_key_value_heads", 1, heads):
         raise fields.refuse("num_key_value_heads", f"a divisor of {heads} is needed")
-    fields.whole("num_hidden_layers", 1, 128)
-    fields.whole("intermediate_size", 1, 65536)
-    fields.whole("vocab_size", 2, 65536)
+    fields.whole("num_hidden_layers", 1, layers)
+    fields.whole("intermediate_size", 1, limits.MAX_FFN)
+    fields.whole("vocab_size", 2, limits.MAX_VOCAB)
     fields.real("rope_theta", 1.0, 1e12)
     fields.real("rms_norm_eps", 0.0, 1.0)
     fields.text("hidden_act", ("silu",))
     if table.get("head_dim") is None:
         table["head_dim"] = hidden // heads
     else:
-        fields.whole("head_dim", 2, 256)
+        fields.whole("head_dim", 2, limits.MAX_HEAD_DIM)
     for key in ("attention_bias", "use_sliding_window", "tie_word_embeddings"):
         if table.get(key, False) is not False:
             raise fields.refuse(key, "only false is supported")
@@ -126,16 +127,16 @@ def describe(checkpoint: Checkpoint) -> Description:
     model_size = top.text("tts_model_size", tuple(MODEL_SIZES))
     talker = _rope(source, "talker_config", top.any("talker_config"))
     talker_fields = Fields(source, "talker_config", talker)
-    _transformer(talker_fields, talker)
+    _transformer(talker_fields, talker, limits.MAX_TALKER_LAYERS)
     talker_fields.whole("max_position_embeddings", 64, 1 << 20)
     talker_fields.whole("text_hidden_size", 1, 16384)
     text_vocab = talker_fields.whole("text_vocab_size", 1, 1 << 22)
-    groups = talker_fields.whole("num_code_groups", 2, 32)
+    groups = talker_fields.whole("num_code_groups", 2, limits.MAX_GROUPS)
     where = talker_fields.path("code_predictor_config")
     predictor = _rope(source, where, talker_fields.any("code_predictor_config"))
     predictor_fields = Fields(source, where, predictor)
-    _transformer(predictor_fields, predictor)
-    if predictor_fields.whole("num_code_groups", 2, 32) != groups:
+    _transformer(predictor_fields, predictor, limits.MAX_PREDICTOR_LAYERS)
+    if predictor_fields.whole("num_code_groups", 2, limits.MAX_GROUPS) != groups:
         raise predictor_fields.refuse("num_code_groups", f"the talker has {groups}")
     talker["code_predictor_config"] = predictor
 
@@ -146,7 +147,7 @@ def describe(checkpoint: Checkpoint) -> Description:
     speech_fields.whole("output_sample_rate", 8000, 192000)
     decoder = _rope(speech_source, "decoder_config", speech_fields.any("decoder_config"))
     samples = _decoder(speech_source, decoder)
-    if speech_fields.whole("decode_upsample_rate", 1, 1 << 16) != samples:
+    if speech_fields.whole("decode_upsample_rate", 1, limits.MAX_SPF) != samples:
         raise speech_fields.refuse("decode_upsample_rate", f"the decoder makes {samples} samples a frame")
     if decoder["num_quantizers"] != groups:
         raise ModelInvalidError(

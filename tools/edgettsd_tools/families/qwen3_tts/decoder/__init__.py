@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgettsd import limits
+
 from . import check
 from .config import DecoderConfig, parse_config
 from .flatbuffer import Model
@@ -18,7 +20,6 @@ from .weights import Weights
 
 __all__ = ["DecoderConfig", "build_decoder", "parse_config"]
 
-MAX_CHUNK = 64
 # Rounded weights are amplified by the transforms of the second: it is for f32.
 CONVOLUTIONS = ("direct", "toom")
 # Toom-Cook has 10 dB more rounding noise than the direct form; weights that amplify it get the direct one.
@@ -57,8 +58,12 @@ def build_decoder(
     sizes = list(chunks)
     if not sizes or any(isinstance(n, bool) or not isinstance(n, int) for n in sizes):
         raise ValueError(f"chunks is {chunks!r}; a list of frame counts is needed")
-    if sizes != sorted(set(sizes)) or sizes[0] < 1 or sizes[-1] > MAX_CHUNK:
-        raise ValueError(f"chunks is {chunks!r}; increasing frame counts of 1 to {MAX_CHUNK} are needed")
+    if sizes != sorted(set(sizes)) or sizes[0] < 1 or sizes[-1] > limits.MAX_CHUNK:
+        raise ValueError(
+            f"chunks is {chunks!r}; increasing frame counts of 1 to {limits.MAX_CHUNK} are needed"
+        )
+    if len(sizes) > limits.MAX_SIZES:
+        raise ValueError(f"chunks is {chunks!r}; at most {limits.MAX_SIZES} frame counts are allowed")
     if conv is None:
         conv = "direct" if precision != "f32" else _exact_form(config, tensors, Path(out_path), sizes)
     allowed = CONVOLUTIONS if precision == "f32" else CONVOLUTIONS[:1]

@@ -1,0 +1,23 @@
+cdef extern from "base/et_limits.h":
+    enum:
+        ET_MAX_GROUPS
+        ET_MAX_SPF
+        ET_MAX_VOCAB
+        ET_MAX_CHUNK
+        ET_MAX_SIZES
+        ET_MAX_STEPS
+        ET_MAX_STATES
+        ET_MAX_HIDDEN
+        ET_MAX_FFN
+        ET_MAX_HEADS
+        ET_MAX_HEAD_DIM
+        ET_MAX_TALKER_LAYERS
+        ET_MAX_PREDICTOR_LAYERS
+        ET_MAX_CONTEXT
+        ET_MAX_GPU_LAYERS
+        ET_MAX_THREADS
+        ET_MAX_PERIOD
+        ET_MAX_PERIOD_MS
+        ET_MAX_BUFFER_MS
+        ET_MAX_FADE_MS
+        ET_MAX_ROLL_MS
