@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from audio_rigs import make_exact_rig, make_paced_rig, with_tail
 from dbus_fast import Variant
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from integration.harness import CallFailed, Client, PrivateBus, System, with_client
 
@@ -277,8 +277,6 @@ def test_a_paragraph_of_a_hundred_thousand_words(speaking: System) -> None:
 
 @settings(
     max_examples=500 if os.environ.get("EDGETTSD_LONG") else 15,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
     derandomize=not os.environ.get("EDGETTSD_LONG"),
 )
 @given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=6))

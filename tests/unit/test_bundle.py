@@ -470,7 +470,7 @@ def test_every_truncation_of_a_gguf_is_refused(tmp_path: Path) -> None:
             read_gguf_header(file)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_no_damage_of_a_gguf_is_worse_than_a_refusal(
     tmp_path_factory: pytest.TempPathFactory, data: Any

@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 from engine_rig import DEVICE, Rig, heard_as_told, with_config
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -208,8 +208,6 @@ TestEngineStates = EngineMachine.TestCase
 TestEngineStates.settings = settings(
     max_examples=300 if LONG else 12,
     stateful_step_count=80 if LONG else 30,
-    deadline=None,
     derandomize=not LONG,
     print_blob=True,
-    suppress_health_check=list(HealthCheck),
 )

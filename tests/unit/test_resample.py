@@ -39,7 +39,7 @@ def test_length_is_exact(rate: int) -> None:
 
 
 @pytest.mark.parametrize("rate", [16_000, 44_100, 48_000])
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(cuts=st.lists(st.integers(0, 5000), max_size=12), max_in=st.integers(1, 2000))
 def test_cuts_do_not_matter(rate: int, cuts: list[int], max_in: int) -> None:
     pcm = noise(5000, 3)

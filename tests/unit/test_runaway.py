@@ -55,7 +55,7 @@ def test_quiet_is_relative_to_the_loudest_frame() -> None:
     assert quiet_runaway([frame(0.5), *([frame(0.004)] * 40)], 37, 40.0) == 38
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 37)), min_size=1, max_size=20))
 def test_pauses_up_to_the_limit_never_end_an_utterance(words: list[tuple[int, int]]) -> None:
     frames = [f for loud, quiet in words for f in [frame(0.2)] * loud + [frame(0.0)] * quiet]
@@ -65,7 +65,7 @@ def test_pauses_up_to_the_limit_never_end_an_utterance(words: list[tuple[int, in
 # --- repetition -------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 2047), max_size=100), st.integers(1, 25), st.randoms(use_true_random=False))
 def test_any_pattern_that_repeats_is_found_in_time(head: list[int], period: int, rng: object) -> None:
     pattern = [rng.randrange(2048) for _ in range(period)]  # type: ignore[attr-defined]
@@ -74,7 +74,7 @@ def test_any_pattern_that_repeats_is_found_in_time(head: list[int], period: int,
     assert found <= len(head) + 51 + period
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(4, 40), st.integers(0, 19)), max_size=30), st.integers(0, 2**32))
 def test_slow_speech_with_the_same_silence_code_in_every_pause(
     words: list[tuple[int, int]], seed: int

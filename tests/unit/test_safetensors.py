@@ -135,7 +135,7 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
             SafetensorsFile(tmp_path / "y")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_no_damage_is_worse_than_a_refusal(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
     file = tmp_path_factory.mktemp("s") / "x"

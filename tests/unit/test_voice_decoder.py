@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from edgettsd_tools.families.qwen3_tts.decoder import build_decoder
 from edgettsd_tools.families.qwen3_tts.decoder.check import decode, snr_db
+from plugin_environment import EVAL
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON = ROOT / ".venv-eval" / "bin" / "python"
+pytestmark = pytest.mark.official_code
 SCRIPT = """
 import json, sys
 from pathlib import Path
@@ -79,7 +80,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]
     out = tmp_path_factory.mktemp("voice")
     paths = os.pathsep.join((str(ROOT / "tools"), str(ROOT)))
     run = subprocess.run(
-        [str(PYTHON), "-c", SCRIPT, str(out)],
+        [str(EVAL / "bin" / "python"), "-c", SCRIPT, str(out)],
         capture_output=True,
         text=True,
         check=False,

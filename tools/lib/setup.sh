@@ -2,6 +2,8 @@
 # shellcheck shell=bash
 
 VENV=$ROOT/.venv
+EVAL=$ROOT/.venv-eval
+QWEN_TTS=qwen-tts==0.1.1
 STAMPS=$ROOT/build/stamps
 NETWORK_HINT="check the network and pip's settings (pip config list), then run the same command again; it goes on from here."
 
@@ -122,6 +124,32 @@ _install_package() {
     # The build folder is kept, so that only what has changed is compiled.
     cd "$ROOT" && PATH=$VENV/bin:$PATH "$VENV/bin/python" -m pip install -v --no-input --no-deps --no-build-isolation \
         --force-reinstall "--config-settings=build-dir=$ROOT/build/native" .
+}
+
+# setup_eval: .venv-eval with the official model's code, for tools/oracle and the tests that compare with it. The
+# stamp in it comes last: without one of these pins the environment is not whole and is made again.
+setup_eval() {
+    local wanted
+    one_at_a_time
+    choose_python
+    # The product itself is not needed there.
+    wanted=$("$PYTHON" - "$ROOT/pyproject.toml" <<'PY'
+import sys, tomllib
+print("\n".join(tomllib.load(open(sys.argv[1], "rb"))["project"]["optional-dependencies"]["eval"]))
+PY
+    ) || fail 1 "cannot read the extra [eval] of pyproject.toml with $PYTHON"
+    if ! stamped "$EVAL/.complete" "$wanted $QWEN_TTS" || ! "$EVAL/bin/python" -c '' 2>/dev/null; then
+        rm -rf "$EVAL"
+        step eval-venv "Making .venv-eval with $PYTHON" "install the package python3-venv." "$PYTHON" -m venv "$EVAL"
+        printf '%s\n' "$wanted" >"$EVAL/requirements.txt"
+        step eval-pip "Installing torch, transformers and the like (some minutes)" "$NETWORK_HINT" \
+            "$EVAL/bin/python" -m pip install --progress-bar off --no-input -r "$EVAL/requirements.txt"
+        # Without its dependencies: they pull in a web interface and audio tools that the model does not use.
+        step eval-model "Installing $QWEN_TTS" "$NETWORK_HINT" \
+            "$EVAL/bin/python" -m pip install --progress-bar off --no-input --no-deps "$QWEN_TTS"
+        printf '%s' "$wanted $QWEN_TTS" >"$EVAL/.complete"
+    fi
+    setup_done
 }
 
 # setup_all run|tests: everything up to an installed edgettsd.
