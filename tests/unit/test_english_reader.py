@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgettsd.frontends.english import numbers
-from edgettsd.frontends.english.reader import clean, read
+from edgettsd.frontends.english.clean import clean
+from edgettsd.frontends.english.reader import read
 from edgettsd.frontends.english.tables import UNITS
 
 MARKS = (",", ";", ":", ".", "!", "?")

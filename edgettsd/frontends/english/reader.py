@@ -7,125 +7,46 @@ repetitions are bounded or of one class, and what matched is never looked at aga
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Callable
 
-from edgettsd.frontends.english import numbers, tables
+from edgettsd.frontends.english import (
+    addresses,
+    codes,
+    dates,
+    markup,
+    names,
+    numbers,
+    powers,
+    ranges,
+    tables,
+)
+from edgettsd.frontends.english.clean import clean
 from edgettsd.frontends.english.phones import FUNCTION_WORDS
 from edgettsd.frontends.english.quantities import QUANTITIES, Handler
-from edgettsd.frontends.english.scan import Known, Scan, letters, words_of
-
-# What NFKC would make unreadable is replaced before it.
-_BEFORE = str.maketrans(
-    {
-        "²": "^2", "³": "^3", "¹": "^1", "½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3",
-        "⅛": " 1/8", "⅜": " 3/8", "⅝": " 5/8", "⅞": " 7/8", "…": ",", "℃": "°C", "℉": "°F",
-        "№": "#", "º": "°",
-        "’": "'", "‘": "'", "ʼ": "'", "´": "'", "`": "'", "′": "'", "“": '"', "”": '"', "„": '"', "«": '"',
-        "»": '"', "−": "-", "‐": "-", "‑": "-", "‒": "–", "―": "—", "⁄": "/", "∕": "/", "™": " ", "©": " ",
-        "®": " ", "\u2028": "\n", "\u2029": "\n",
-    }
-)  # fmt: skip
-_KEPT = frozenset(tables.SYMBOLS) | frozenset(tables.MARKS) | frozenset("₹₩₽¢Ω")
+from edgettsd.frontends.english.scan import Known, Scan, letters
 
 _SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*")
-_ADDRESS = re.compile(
-    r"(?:[A-Za-z][A-Za-z0-9+.-]{0,15}://|www\.|[A-Za-z0-9._%+-]{1,64}@(?=[A-Za-z0-9]))[^\s<>\"]+"
-)
-_DOMAIN = re.compile(
-    r"(?:[A-Za-z0-9-]{1,63}\.){1,8}(?:com|org|net|io|dev|edu|gov|co|uk|de|fr|eu|info|me|app|local)"
-    r"(?![A-Za-z0-9])(?:/[^\s<>\"]*)?"
-)
-_PATH = re.compile(r"~?(?:/[A-Za-z0-9._-]+)+/?")
-_FILE = re.compile(
-    r"[A-Za-z0-9_-]{1,64}\.(?:txt|pdf|png|jpe?g|mp3|mp4|wav|py|c|h|sh|json|toml|xml|html?|log|zip|conf|service"
-    r"|gz|csv|md|so|cfg|ini|yaml|yml|deb|img|iso|bin)(?![A-Za-z0-9])"
-)
+_ORDINARY = re.compile(r"[a-z]{2,}(?=[ ,;!?)]|$)")
 _PLAIN = re.compile(r"[A-Za-z]+(?:[-/.][A-Za-z]+)?[/.]?")
 _DOTTED = re.compile(r"(?:[A-Za-z]\.){2,12}(?:[A-Za-z](?![A-Za-z']))?")
 _MIXED = re.compile(r"[A-Za-z]{1,12}-?[0-9]{1,8}(?:[A-Za-z]{1,3}(?![A-Za-z]))?(?![A-Za-z0-9])")
 _VERSION = re.compile(r"[vV]\.? ?([0-9]+(?:\.[0-9]+)*)(?![A-Za-z0-9])")
-_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _ROMAN = re.compile(r"[IVXLCDM]+(?![A-Za-z'])")
 _SIGNS = re.compile(r"([^A-Za-z0-9_\s])\1*")
 _REPEATED_STOP = re.compile(r"[.]{2,}")
-_HEX = re.compile(r"0[xX]([0-9A-Fa-f]{1,16})(?![A-Za-z0-9])")
 _RUN = re.compile(r"[A-Za-z0-9_]+")
-_CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{3}|[aeiou]{3}")
-_HARD_START = re.compile(r"[bcdfghjklmnpqrstvwxz]{2}")
-_EASY_STARTS = frozenset(
-    "bl br ch cl cr dr fl fr gl gr kl kn kr ph pl pr qu sc sh sk sl sm sn sp st sw th tr tw wh wr".split()
-)
 _INITIAL_STOP = re.compile(r"\. ?[A-Z]")
 _TOUCHED = re.compile(r"[A-Za-z0-9]|'[A-Za-z]")
-
-
-def clean(text: str) -> str:
-    """`text` in ASCII letters and the few signs that are read.
-
-    Compatibility forms are resolved, accents dropped, Greek and Cyrillic spelled in Latin letters. Emoji,
-    control characters and letters of other scripts become spaces or nothing. Never raises.
-    """
-    if text.isascii():
-        return text
-    # Half a surrogate pair has no normal form.
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    text = unicodedata.normalize("NFKC", text.translate(_BEFORE)).replace("\u03bc", "µ").replace("Ω", "Ω")
-    kept = {c: c if c.isascii() or c in _KEPT else _replacement(c) for c in set(text)}
-    out: list[str] = []
-    for index, c in enumerate(text):
-        low = "μ" if c == "µ" else c.lower()
-        if low not in tables.GREEK:
-            out.append(kept[c])
-        elif c not in _KEPT and not _touches(text, index, str.isalpha):
-            out.append(f" {tables.GREEK[low]} ")
-        else:
-            # A sign, as in µm, unless it is a letter of a Greek word.
-            out.append(tables.LETTERS[low] if _touches(text, index, _is_greek) else kept[c])
-    return "".join(out)
-
-
-def _touches(text: str, index: int, test: Callable[[str], bool]) -> bool:
-    """Whether the character before or behind `index` passes `test`."""
-    return test(text[max(0, index - 1) : index]) or test(text[index + 1 : index + 2])
-
-
-def _is_greek(c: str) -> bool:
-    return c != "" and "Ͱ" <= c <= "Ͽ"
-
-
-def _replacement(c: str) -> str:
-    """ASCII for one character: its base letter, its digit, a spelling, a space, or nothing."""
-    category = unicodedata.category(c)
-    if category[0] == "M" or category == "Cf":
-        return ""
-    if category == "Nd":
-        return str(unicodedata.decimal(c))
-    if category[0] == "L":
-        spelling = tables.LETTERS.get(c.lower())
-        if spelling is None:
-            base = unicodedata.normalize("NFKD", c)
-            spelling = "".join(
-                b if b.isascii() else tables.LETTERS.get(b.lower(), "")
-                for b in base
-                if unicodedata.category(b)[0] == "L"
-            )
-            # A letter that cannot be read still parts the words around it.
-            return spelling or " "
-        return spelling.upper() if c.isupper() and len(spelling) == 1 else spelling
-    return " "
 
 
 def read(text: str, known: Known = lambda word: False) -> list[str]:
     """What is said, in order: lower-case words (a-z and apostrophes), letters ("b."), and marks , ; : . ! ?
 
-    `known` tells whether a lower-case word is in the dictionary
-    it decides which capitals are acronyms. Marks
-    never come first, nor two in a row, and the last item is a mark, unless nothing is said: then the list is
-    empty. Never raises, for any text.
+    Tags are dropped, see `markup.plain`. `known` tells whether a lower-case word is in the dictionary,
+    because that decides which capitals are acronyms. Marks never come first, nor two in a row, and the last
+    item is a mark, unless nothing is said: then the list is empty. Never raises, for any text.
     """
-    scan = Scan(clean(text), known)
+    scan = Scan(clean(markup.plain(text)), known)
     while not scan.done:
         for handler in _HANDLERS.get(_kind(scan.text[scan.at]), ()):
             if handler(scan):
@@ -173,37 +94,15 @@ def _space(scan: Scan) -> bool:
     return True
 
 
-def _address(scan: Scan) -> bool:
-    """URLs, e-mail addresses, host names, and names of files."""
-    if scan.before.isalnum():
+def _ordinary(scan: Scan) -> bool:
+    """A word in small letters before a space or a mark: most of a text, and nothing else begins there."""
+    match = scan.look(_ORDINARY)
+    if match is None or match[0] in tables.PLAIN or scan.before.isalnum():
         return False
-    match = scan.look(_ADDRESS) or scan.look(_DOMAIN) or scan.look(_PATH) or scan.look(_FILE)
-    if match is None or (scan.text[scan.at] == "/" and match[0].count("/") < 2 and len(match[0]) < 4):
-        return False
-    address = match[0].rstrip(".,;:!?)]}'\"")
-    scan.at += len(address)
-    body = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]{0,15}://", "", address).removeprefix("www.").rstrip("/")
-    for part in re.finditer(r"[A-Za-z]+|[0-9]+|.", body):
-        piece = part[0]
-        if piece.isdecimal():
-            scan.say(*numbers.pairs(piece))
-        elif piece.isalpha():
-            _address_word(scan, piece)
-        elif piece in tables.ADDRESS_SYMBOLS:
-            scan.say(*tables.ADDRESS_SYMBOLS[piece].split())
+    name_before = scan.capital_before
+    scan.skip(match.end(), [match[0]])
+    scan.name_before, scan.initial = name_before, False
     return True
-
-
-def _address_word(scan: Scan, word: str) -> None:
-    low = word.lower()
-    if low in ("com", "org", "net", "dev", "info", "app", "local", "gov") or (
-        len(low) > 2 and scan.known(low)
-    ):
-        scan.say(low)
-    elif len(low) <= 2 or (len(low) <= 4 and not _pronounceable(low)):
-        scan.say(*letters(low))
-    else:
-        scan.say(*words_of(low))
 
 
 def _abbreviation(scan: Scan) -> bool:
@@ -277,7 +176,7 @@ def _numbered_name(scan: Scan) -> bool:
         if part[0].isdecimal():
             scan.say(*numbers.pairs(part[0]))
         else:
-            _word_or_letters(scan, part[0], short=2)
+            names.word_or_letters(scan, part[0], short=2)
     scan.at = match.end()
     return True
 
@@ -308,10 +207,10 @@ def _word(scan: Scan) -> bool:
         scan.initial = False
     stem, quote, tail = token.partition("'")
     if stem.isupper() and len(stem) > 1:
-        _acronym(scan, stem, quote + tail)
-    elif _is_camel(token):
-        for part in _CAMEL.finditer(token):
-            _word_or_letters(scan, part[0], short=1)
+        names.acronym(scan, stem, quote + tail)
+    elif names.is_camel(token):
+        for part in names.camel_parts(token):
+            names.word_or_letters(scan, part, short=1)
     elif len(token) == 1 and token not in "aAI":
         scan.say(*letters(token))
         _initial(scan, token)
@@ -331,58 +230,6 @@ def _initial(scan: Scan, token: str) -> None:
         scan.at += 1
 
 
-def _is_camel(token: str) -> bool:
-    inner = token[1:]
-    return "'" not in token and not token.islower() and not inner.islower() and not token.isupper()
-
-
-def _word_or_letters(scan: Scan, part: str, short: int) -> None:
-    unknown = part.isupper() and part not in tables.SAID and not scan.known(part.lower())
-    if len(part) <= short or unknown or part in tables.SPELLED:
-        scan.say(*letters(part))
-    else:
-        scan.say(part.lower())
-
-
-def _acronym(scan: Scan, stem: str, tail: str) -> None:
-    low, tail = stem.lower(), tail.lower()
-    said = stem in tables.SAID or (scan.shouting and stem in tables.WORDS_IN_CAPITALS)
-    if not said and stem not in tables.SPELLED:
-        said = scan.known(low) and (_vowel(low) or scan.shouting)
-        said = said or ((len(stem) >= 4 or scan.shouting) and _pronounceable(low))
-    if said:
-        scan.say(low + tail)
-        return
-    scan.say(*letters(low))
-    if tail in ("'s", "s"):
-        scan.out[-1] += "'s"
-    elif tail:
-        scan.say(*words_of(tail))
-
-
-def _vowel(word: str) -> bool:
-    return any(c in "aeiouy" for c in word)
-
-
-def _pronounceable(word: str) -> bool:
-    """Whether an unknown word looks like one that can be said."""
-    hard = _HARD_START.match(word)
-    return (
-        _vowel(word)
-        and not _CONSONANTS.search(word)
-        and (hard is None or hard[0] in _EASY_STARTS)
-        and sum(c in "aeiouy" for c in word) * 4 >= len(word)
-    )
-
-
-def _hex(scan: Scan) -> bool:
-    match = scan.look(_HEX)
-    if match is None:
-        return False
-    said = [w for c in match[1].lower() for w in (numbers.spelled(c) if c.isdecimal() else letters(c))]
-    return scan.skip(match.end(), ["zero", "x.", *said])
-
-
 def _unreadable_run(scan: Scan) -> bool:
     """Digits and letters that nothing explained: letters in pieces, digits one by one."""
     match = scan.take(_RUN)
@@ -391,7 +238,7 @@ def _unreadable_run(scan: Scan) -> bool:
         if part[0].isdecimal():
             scan.say(*(numbers.pairs(part[0]) if len(part[0]) < 4 else numbers.spelled(part[0])))
         else:
-            _word_or_letters(scan, part[0], short=2)
+            names.word_or_letters(scan, part[0], short=2)
     return True
 
 
@@ -442,9 +289,31 @@ def _leading_apostrophe(scan: Scan) -> None:
         scan.skip(match.end(), ["'" + match[0].lower()])
 
 
-_HANDLERS: dict[str, tuple[Handler | Callable[[Scan], bool], ...]] = {
+_HANDLERS: dict[str, tuple[Handler, ...]] = {
     "space": (_space,),
-    "digit": (_address, _hex, *QUANTITIES, _unreadable_run),
-    "letter": (_address, *QUANTITIES[:1], _numbered_name, _abbreviation, _roman_numeral, _word),
-    "sign": (_address, *QUANTITIES, _sign),
+    "digit": (addresses.address, addresses.identifier, *QUANTITIES, _unreadable_run),
+    "letter": (
+        _ordinary,
+        names.signed_name,
+        addresses.address,
+        addresses.identifier,
+        codes.mixed_code,
+        dates.month_day,
+        dates.weekday,
+        ranges.calendar_range,
+        ranges.letter_range,
+        powers.letter_power,
+        _numbered_name,
+        _abbreviation,
+        _roman_numeral,
+        _word,
+    ),
+    "sign": (
+        addresses.address,
+        addresses.color,
+        addresses.ending,
+        addresses.identifier,
+        *QUANTITIES,
+        _sign,
+    ),
 }

@@ -18,7 +18,7 @@ class Scan:
 
     `capital_before` tells whether the last word began with a capital, `name_before` whether the one before it
     did, `initial` whether it was an initial with its full stop; `shouting` whether the whole text is in
-    capitals, so that capitals mean nothing.
+    capitals, so that capitals mean nothing. `code_end` is how much was said when a numbered name ended.
     """
 
     text: str
@@ -28,6 +28,7 @@ class Scan:
     capital_before: bool = False
     name_before: bool = False
     initial: bool = False
+    code_end: int = -1
     shouting: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,6 +64,15 @@ class Scan:
     def say(self, *items: str) -> None:
         """Add words, letters or marks."""
         self.out += items
+
+    def place(self) -> tuple[int, int, bool, bool, bool]:
+        """Where the scan is, for `back`."""
+        return self.at, len(self.out), self.capital_before, self.name_before, self.initial
+
+    def back(self, place: tuple[int, int, bool, bool, bool]) -> None:
+        """Undo everything since `place`."""
+        self.at, said, self.capital_before, self.name_before, self.initial = place
+        del self.out[said:]
 
     def skip(self, end: int, items: Sequence[str], stop: bool = False) -> bool:
         """Say `items` and go on at `end`; `stop` adds the full stop that an abbreviation swallowed."""

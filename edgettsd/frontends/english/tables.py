@@ -181,9 +181,37 @@ RULERS = frozenset(
 
 # Before a number of three digits they make it a name: "room 404" is room four oh four.
 NUMBER_NAMES = frozenset(
-    "room flight route channel boeing airbus error code gate bus highway interstate extension call "
-    "dial apartment "
-    "suite train line platform area".split()
+    "room flight route channel boeing airbus error code gate bus highway interstate extension "
+    "apartment suite train line platform area porsche model".split()
+)
+# Of these, the ones that also make a name of four digits: "room 1204" is room twelve oh four.
+LONG_NAMES = NUMBER_NAMES - frozenset("line area extension".split())
+# Before a number with a letter they make a name of it, whatever unit the letter could be: "bus 42A".
+_LETTERED = (
+    "bus gate flat room apartment apt seat route highway building unit platform exit bay terminal block "
+    "suite size line model class grade section figure table question step appendix form lot row track "
+    "ward bed zone sector area channel interstate house studio door train tram chapter annex part "
+    "exercise problem page note article rule paragraph schedule tower hall floor level deck berth pier "
+    "stand court aisle bin slot stop junction desk counter stage phase type version iphone plan option "
+    "locker booth district hangar runway plot road street avenue group pump car coach cabin shelf rack "
+    "case item variant"
+).split()
+LETTERED_NAMES = frozenset(
+    (*_LETTERED, *(f"{name}{'es' if name.endswith(('s', 'x')) else 's'}" for name in _LETTERED), "number")
+)
+# Before a number with a small d, g, l or s, if nothing follows: "flat 3d".
+HOMES = frozenset("flat apartment apt iphone phone".split())
+# Between a number and what it counts nothing of these stands: "order 4711 is late" counts nothing.
+AFTER_CODES = frozenset(
+    "please now today tomorrow tonight here there then when where while via using because so "
+    "ships left opens closes expires remains needs requires says shows comes goes not still again "
+    "first before after until if instead into immediately yet too only also".split()
+)
+# Before a/b: a mark out of so many, and a place in a row.
+RATINGS = frozenset("rated rates rating ratings score scored scores review graded".split())
+PLACES = frozenset(
+    "page step part slide chapter disc disk track question lesson round task file item test "
+    "attempt message photo image episode lap game frame screen chunk batch".split()
 )
 POWERS = {"2": "squared", "3": "cubed"}
 
