@@ -3,6 +3,25 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
+cdef extern from "base/et_types.h":
+    enum:
+        ET_OK
+        ET_E_ARG
+        ET_E_MEMORY
+        ET_E_CONTEXT
+        ET_E_BACKEND
+        ET_E_STALE
+        ET_E_STOPPED
+        ET_E_RUNAWAY
+        ET_REASON_NONE
+        ET_COMPLETED
+        ET_ABORTED
+        ET_REPLACED
+        ET_RUNAWAY
+        ET_LIMIT
+        ET_DEVICE
+        ET_ERROR
+
 cdef extern from "talker/et_talker.h" nogil:
     ctypedef struct et_talker:
         int hidden
@@ -39,7 +58,37 @@ cdef extern from "playout/et_sink.h":
     ctypedef struct et_sink:
         pass
 
+cdef extern from "base/et_trace.h":
+    enum:
+        ET_STEP_PREFILL
+        ET_STEP_FRAME
+        ET_STEP_DECODE
+        ET_STEP_TALKER
+        ET_STEP_SAMPLE
+        ET_STEP_WAIT
+        ET_STEP_SUBSTEPS
+        ET_STEP_DECODER
+        ET_STEP_PUSH
+        ET_STEP_PARTS
+    ctypedef struct et_step:
+        pass
+
 cdef extern from "pipe/et_pipe.h" nogil:
+    enum:
+        ET_ITEM_FRAME
+        ET_ITEM_SEG_BEGIN
+        ET_ITEM_SEG_END
+        ET_ITEM_PAUSE
+        ET_ITEM_END
+        ET_BLOCK_PCM
+        ET_BLOCK_END
+        ET_EV_FIRST_CHUNK
+        ET_EV_STARTED
+        ET_EV_FINISHED
+        ET_EV_DROPPED
+        ET_EV_UNDERRUN
+        ET_EV_DEVICE
+        ET_EV_DECODER
     ctypedef struct et_item:
         uint32_t generation
         uint16_t kind
@@ -66,10 +115,6 @@ cdef extern from "pipe/et_pipe.h" nogil:
         int64_t backpressure
     ctypedef struct et_ring:
         pass
-    ctypedef struct et_step:
-        pass
-    enum:
-        ET_STEP_PARTS
     ctypedef struct et_pipe:
         et_pipe_config config
         et_ring items

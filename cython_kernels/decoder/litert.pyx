@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 
-from cython_kernels.pipe cimport DecoderHandle, et_decoder
+from cython_kernels.pipe cimport ET_E_ARG, ET_E_MEMORY, DecoderHandle, et_decoder
 
 from cython_kernels import _libs, _weight_cache
 from cython_kernels.limits cimport ET_MAX_SIZES
@@ -38,10 +38,6 @@ cdef extern from *:
     }
     """
     int run_decode(et_decoder *d, const int32_t *codes, int n, float *pcm) nogil
-
-cdef extern from "base/et_types.h":
-    int ET_E_ARG
-    int ET_E_MEMORY
 
 
 cdef class LiteRtDecoder(DecoderHandle):

@@ -4,27 +4,12 @@ from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from cython_kernels.pipe cimport (DecoderHandle, Pipe, PredictorHandle, TalkerHandle, et_decoder, et_pipe,
                                   et_predictor, et_talker)
+from cython_kernels.frames cimport et_bounds
+from cython_kernels.sampler cimport et_sampling
 from cython_kernels.text_rows cimport TextRows, et_rows, et_rows_hidden
 import numpy as np
 from cython_kernels.pipe import ERROR_NAMES, REASON_NAMES
 from cython_kernels.limits cimport ET_MAX_CHUNK, ET_MAX_GROUPS, ET_MAX_PERIOD, ET_MAX_SIZES, ET_MAX_STEPS, ET_MAX_VOCAB
-
-cdef extern from "sampling/et_sampler.h" nogil:
-    ctypedef struct et_sampling:
-        int do_sample
-        float temperature
-        int top_k
-        float top_p
-        float repetition_penalty
-
-cdef extern from "frame_loop/et_frames.h" nogil:
-    ctypedef struct et_bounds:
-        uint32_t generation
-        int max_frames
-        int drop_frames
-        int end_frames
-        int repeat_frames
-        int repeat_period
 
 cdef extern from "frame_loop/et_generate.h" nogil:
     ctypedef struct et_table:

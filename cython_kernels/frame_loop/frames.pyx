@@ -1,33 +1,9 @@
 """Frames that were made elsewhere, into the pipe; see et_frames.h."""
 
 from libc.stdint cimport int16_t, int64_t, uint32_t
-from cython_kernels.pipe cimport Pipe, et_item, et_pipe
+from cython_kernels.limits cimport ET_MAX_PERIOD
+from cython_kernels.pipe cimport ET_COMPLETED, ET_ERROR, Pipe
 from cython_kernels.pipe import ERROR_NAMES, REASON_NAMES
-
-cdef extern from "frame_loop/et_frames.h" nogil:
-    enum:
-        ET_MAX_PERIOD
-        ET_COMPLETED
-        ET_ERROR
-    ctypedef struct et_bounds:
-        uint32_t generation
-        int max_frames
-        int drop_frames
-        int end_frames
-        int repeat_frames
-        int repeat_period
-    ctypedef struct et_frames:
-        et_item item
-        int frames
-        int64_t wait_ns
-        int64_t first_ns
-    int64_t et_now_ns()
-    int et_frames_begin(et_frames *f, et_pipe *pipe, const et_bounds *bounds)
-    int et_frames_admit(et_frames *f, int c0)
-    int et_frames_push(et_frames *f, int64_t cost_ns)
-    int et_frames_end(et_frames *f)
-    int et_frames_wait(et_pipe *p, uint32_t generation, int fd, int timeout_ms)
-    int et_frames_reason(int error)
 
 
 cdef class FrameGate:

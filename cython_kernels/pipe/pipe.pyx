@@ -25,17 +25,28 @@ cdef extern from "base/et_huge.h" nogil:
 
 COUNTERS = ("generator_beat", "decoder_beat", "playout_beat", "frames_generated", "frames_decoded",
             "samples_out", "underruns")
-ITEM_FRAME, ITEM_SEG_BEGIN, ITEM_SEG_END, ITEM_PAUSE, ITEM_END = 1, 2, 3, 4, 5
-BLOCK_PCM, BLOCK_END = 1, 2
-STEP_PREFILL, STEP_FRAME, STEP_DECODE = 1, 2, 3
-STEP_TALKER, STEP_SAMPLE, STEP_WAIT, STEP_SUBSTEPS = 0, 1, 2, 3
-STEP_DECODER, STEP_PUSH = 0, 1
+ITEM_FRAME, ITEM_SEG_BEGIN, ITEM_SEG_END = ET_ITEM_FRAME, ET_ITEM_SEG_BEGIN, ET_ITEM_SEG_END
+ITEM_PAUSE, ITEM_END = ET_ITEM_PAUSE, ET_ITEM_END
+BLOCK_PCM, BLOCK_END = ET_BLOCK_PCM, ET_BLOCK_END
+STEP_PREFILL, STEP_FRAME, STEP_DECODE = ET_STEP_PREFILL, ET_STEP_FRAME, ET_STEP_DECODE
+STEP_TALKER, STEP_SAMPLE, STEP_WAIT, STEP_SUBSTEPS = ET_STEP_TALKER, ET_STEP_SAMPLE, ET_STEP_WAIT, ET_STEP_SUBSTEPS
+STEP_DECODER, STEP_PUSH = ET_STEP_DECODER, ET_STEP_PUSH
 STEP_DTYPE = np.dtype([("generation", "u4"), ("kind", "u2"), ("n", "u2"), ("t_ns", "i8"), ("wall_ns", "i8"),
                        ("delay_ns", "i8"), ("part_ns", "i8", (ET_STEP_PARTS,))], align=True)
-EVENT_NAMES = ("", "first_chunk", "started", "finished", "dropped", "underrun", "device", "decoder")
-REASON_NAMES = ("", "completed", "aborted", "replaced", "runaway", "limit", "device", "error")
-ERROR_NAMES = {0: "ok", -1001: "argument", -1002: "memory", -1003: "context", -1004: "backend",
-               -1005: "stale", -1006: "stopped", -1007: "runaway"}
+
+
+cdef tuple _by_number(dict names):
+    return tuple(names.get(number, "") for number in range(max(names) + 1))
+
+
+EVENT_NAMES = _by_number({
+    ET_EV_FIRST_CHUNK: "first_chunk", ET_EV_STARTED: "started", ET_EV_FINISHED: "finished", ET_EV_DROPPED: "dropped",
+    ET_EV_UNDERRUN: "underrun", ET_EV_DEVICE: "device", ET_EV_DECODER: "decoder"})
+REASON_NAMES = _by_number({
+    ET_COMPLETED: "completed", ET_ABORTED: "aborted", ET_REPLACED: "replaced", ET_RUNAWAY: "runaway",
+    ET_LIMIT: "limit", ET_DEVICE: "device", ET_ERROR: "error"})
+ERROR_NAMES = {ET_OK: "ok", ET_E_ARG: "argument", ET_E_MEMORY: "memory", ET_E_CONTEXT: "context",
+               ET_E_BACKEND: "backend", ET_E_STALE: "stale", ET_E_STOPPED: "stopped", ET_E_RUNAWAY: "runaway"}
 
 
 def use_huge_pages(size_t least=32 << 20):

@@ -6,14 +6,8 @@ import os
 
 import numpy as np
 
-from cython_kernels.pipe cimport PredictorHandle, et_predictor
 from cython_kernels.limits cimport ET_MAX_THREADS
-
-cdef extern from "base/et_types.h":
-    enum:
-        ET_OK
-        ET_E_ARG
-        ET_E_MEMORY
+from cython_kernels.pipe cimport ET_E_ARG, ET_E_MEMORY, ET_OK, PredictorHandle, et_predictor
 
 cdef extern from "predictor/et_predictor_ggml.h" nogil:
     int et_ggml_predictor_create(const char *path, int threads, const char *weight_file, bint own_products,

@@ -6,15 +6,8 @@ import os
 
 import numpy as np
 
-from cython_kernels.pipe cimport TalkerHandle, et_talker
 from cython_kernels.limits cimport ET_MAX_CONTEXT, ET_MAX_GPU_LAYERS, ET_MAX_THREADS
-
-cdef extern from "base/et_types.h":
-    enum:
-        ET_OK
-        ET_E_ARG
-        ET_E_MEMORY
-        ET_E_CONTEXT
+from cython_kernels.pipe cimport ET_E_ARG, ET_E_CONTEXT, ET_E_MEMORY, ET_OK, TalkerHandle, et_talker
 
 cdef extern from "talker/et_talker.h" nogil:
     ctypedef struct et_talker_config:

@@ -6,13 +6,9 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from cython_kernels.pipe cimport (DecoderHandle, PredictorHandle, TalkerHandle, et_decoder, et_predictor,
-                                  et_talker)
 from cython_kernels.limits cimport ET_MAX_CHUNK, ET_MAX_GROUPS, ET_MAX_SIZES, ET_MAX_SPF
-
-cdef extern from "base/et_types.h":
-    enum:
-        ET_OK
+from cython_kernels.pipe cimport (ET_OK, DecoderHandle, PredictorHandle, TalkerHandle, et_decoder, et_predictor,
+                                  et_talker)
 
 cdef extern from "testing/et_fake.h" nogil:
     ctypedef struct et_fake_tally:

@@ -5,12 +5,12 @@ from libc.stdlib cimport free, malloc
 
 import os
 
+from cython_kernels.pipe cimport ET_E_MEMORY, ET_OK
+
 
 cdef extern from "vocab/et_vocab.h":
-    struct et_vocab:
+    ctypedef struct et_vocab:
         pass
-    int ET_OK
-    int ET_E_MEMORY
     int et_vocab_load(et_vocab **out, const char *path, char *message, size_t size) nogil
     void et_vocab_free(et_vocab *v) nogil
     int et_vocab_tokens(const et_vocab *v) nogil
