@@ -20,17 +20,22 @@ import signal
 import struct
 import subprocess
 import sys
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from . import _leftovers
 
 BUILD_TIMEOUT_S = 900.0
 HEADER_BYTES = 64
 CRASHES = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT))
 INVALID = 3  # exit status of a child that refused the model file
 _CHILD = """
-import json, sys
+import ctypes, json, os, signal, sys
+# Nobody waits for a child whose parent was killed.
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(sys.argv[5]):
+    sys.exit(1)
 sys.path[:] = json.loads(sys.argv[1])
 from cython_kernels.litert import LiteRtDecoder
 try:
@@ -77,11 +82,14 @@ def prepare(model: str, cache_path: str, digest: str | None, settings: dict[str,
     folder = Path(cache_path).parent
     file = Path(f"{cache_path}.{_key(model, digest)}.xnn")
     note = file.with_suffix(".json")
+    kept = sorted(folder.glob(f"{glob.escape(Path(cache_path).name)}.*"))
+    _leftovers.delete(kept)
     if _is_sound(file, note):
         return WeightCache(str(file))
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         return WeightCache(problem=f"weight cache: {folder} is not a writable folder")
-    _delete_others(Path(cache_path))
+    # Of other models, libraries and CPUs.
+    _leftovers.delete((old for old in kept if old.suffix in (".xnn", ".json")), keep=f"{file.stem}.")
     return _build(model, file, note, settings)
 
 
@@ -151,29 +159,6 @@ def _is_sound(file: Path, note: Path) -> bool:
         return False
 
 
-def _delete_others(cache_path: Path) -> None:
-    """Delete files of other models, libraries and CPUs, and what builders that are gone left behind."""
-    for old in cache_path.parent.glob(f"{glob.escape(cache_path.name)}.*"):
-        if old.suffix in (".xnn", ".json") or (old.suffix == ".tmp" and not _builder_lives(old)):
-            with contextlib.suppress(OSError):
-                old.unlink()
-
-
-def _temporary(file: Path) -> Path:
-    """A name of this thread's own: NAME.KEY.PID.THREAD.tmp."""
-    return file.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
-
-
-def _builder_lives(tmp: Path) -> bool:
-    try:
-        os.kill(int(tmp.name.split(".")[-3]), 0)
-    except (ValueError, IndexError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 class _ChildError(Exception):
     """The child did not finish; `by_model` when a crash may be the model's doing."""
 
@@ -187,7 +172,8 @@ def _run_child(model: str, fd: int, settings: dict[str, Any]) -> None:
 
     Raises ValueError when the child refused the model file, _ChildError when it did not finish.
     """
-    argv = [sys.executable, "-c", _CHILD, json.dumps(sys.path), model, str(fd), json.dumps(settings)]
+    script = [_CHILD, json.dumps(sys.path), model, str(fd), json.dumps(settings), str(os.getpid())]
+    argv = [sys.executable, "-c", *script]
     try:
         child = subprocess.run(
             argv,
@@ -214,9 +200,9 @@ def _run_child(model: str, fd: int, settings: dict[str, Any]) -> None:
 
 
 def _build(model: str, file: Path, note: Path, settings: dict[str, Any]) -> WeightCache:
-    tmp = _temporary(file)
+    tmp = _leftovers.temporary(file)
     try:
-        fd = os.open(tmp, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = _leftovers.create(tmp)
         try:
             _run_child(model, fd, settings)
             os.fsync(fd)
@@ -226,7 +212,7 @@ def _build(model: str, file: Path, note: Path, settings: dict[str, Any]) -> Weig
         if content is None:
             raise OSError("the file has no usable index")
         os.replace(tmp, file)
-        _write_atomically(note, json.dumps(content))
+        _leftovers.write(note, json.dumps(content))
         return WeightCache(str(file))
     except OSError as error:
         return WeightCache(problem=f"weight cache {file}: {error}")
@@ -246,12 +232,3 @@ def _try_without(model: str, settings: dict[str, Any]) -> None:
     except _ChildError as error:
         if error.by_model:
             raise ValueError(f"decoder file {model!r}: a trial run of it {error}") from None
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    tmp = _temporary(path)
-    with tmp.open("w") as f:
-        f.write(text)
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(tmp, path)

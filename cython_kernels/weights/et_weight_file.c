@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_READ
@@ -66,6 +68,26 @@ static bool put(int fd, const uint8_t *bytes, size_t n)
     return true;
 }
 
+/* Created or emptied, and locked, so that nobody takes the file for left over while this process lives: the rule of
+ * cython_kernels/_leftovers.py. -1 on failure with errno. */
+static int create_locked(const char *name)
+{
+    for (int tries = 0; tries < 8; tries++) {
+        struct stat opened, named;
+        int fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return -1;
+        /* A file system without locks keeps what is left over. */
+        bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+        if (locked && !fstat(fd, &opened) && !stat(name, &named) && opened.st_ino == named.st_ino &&
+            opened.st_dev == named.st_dev)
+            return fd;
+        close(fd);
+    }
+    errno = EBUSY;
+    return -1;
+}
+
 /* A descriptor of a file with these bytes, -1 on failure with errno. */
 static int open_file(const char *path, const uint8_t *bytes, size_t n)
 {
@@ -84,7 +106,7 @@ static int open_file(const char *path, const uint8_t *bytes, size_t n)
     if (!other)
         return -1;
     snprintf(other, length, "%s.%d.%u.tmp", path, (int)getpid(), count++);
-    fd = open(other, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    fd = create_locked(other);
     if (fd >= 0 && (!put(fd, bytes, n) || rename(other, path))) {
         int error = errno;
         close(fd);

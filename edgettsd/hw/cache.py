@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from pathlib import Path
@@ -32,15 +31,17 @@ def cache_folder() -> Path | None:
 
 
 def weight_file(folder: Path | None, part: str, digest: str) -> Path | None:
-    """Where the rearranged weights of a model's part are kept; those of other models are deleted.
+    """Where the rearranged weights of a model's part are kept.
+
+    Those of other models are deleted, and what killed starts have left.
 
     `digest` is of the part's own file. None without a folder.
     """
     if folder is None:
         return None
+    # Loads the kernels' libraries, which whoever asks for such a file does anyway.
+    from cython_kernels import _leftovers
+
     name = f"{part}.{digest[:24]}.weights"
-    for old in folder.glob(f"{part}.*.weights.*"):
-        if not old.name.startswith(name):
-            with contextlib.suppress(OSError):
-                old.unlink()
+    _leftovers.delete(folder.glob(f"{part}.*.weights.*"), keep=f"{name}.")
     return folder / name

@@ -12,15 +12,14 @@ import dataclasses
 import hashlib
 import json
 import logging
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cython_kernels import _leftovers
 from cython_kernels._libs import library_versions
 from edgettsd import __version__, limits
 from edgettsd.config import Config
@@ -178,9 +177,9 @@ def save(folder: Path, key: str, calibration: Calibration) -> None:
     entries = _read(folder)
     entries.pop(key, None)
     entries = dict(list(entries.items())[-(KEEP - 1) :]) | {key: calibration.to_dict()}
-    with tempfile.NamedTemporaryFile("w", dir=folder, prefix=FILE, delete=False, encoding="utf-8") as file:
-        json.dump({"format": FORMAT, "calibrations": entries}, file, indent=1)
-    os.replace(file.name, folder / FILE)
+    _leftovers.delete(folder.glob(f"{FILE}?*"))
+    text = json.dumps({"format": FORMAT, "calibrations": entries}, indent=1)
+    _leftovers.write(folder / FILE, text, mode=0o600)
 
 
 def _read(folder: Path) -> dict[str, Any]:

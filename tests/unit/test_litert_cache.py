@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from litert_mini import Mini
 
-from cython_kernels import _weight_cache
+from cython_kernels import _leftovers, _weight_cache
 from cython_kernels.litert import LiteRtDecoder
 
 MINI = Mini(chunks=(1, 4, 8))
@@ -153,15 +153,16 @@ def test_a_known_digest_is_part_of_the_name(model: Path, cache: Path) -> None:
 
 
 def test_leftovers_of_a_killed_builder_go_and_those_of_a_live_one_stay(model: Path, cache: Path) -> None:
-    done = subprocess.Popen([sys.executable, "-c", ""])
-    done.wait()
-    dead = cache.parent / f"decoder.0123456789abcdef01234567.{done.pid}.1.tmp"
-    live = cache.parent / f"decoder.0123456789abcdef01234567.{os.getppid()}.1.tmp"
+    dead, live = (cache.parent / f"decoder.0123456789abcdef01234567.xnn.1.{n}.tmp" for n in (1, 2))
     foreign = cache.parent / "decoder.txt"
-    for path in (dead, live, foreign):
+    for path in (dead, foreign):
         path.write_bytes(b"x")
-    load(model, cache)
-    assert not dead.exists() and live.exists() and foreign.exists()
+    lock = _leftovers.create(live)
+    for _ in ("built", "found"):
+        load(model, cache)
+        assert not dead.exists() and live.exists() and foreign.exists()
+        dead.write_bytes(b"x")
+    os.close(lock)
 
 
 def test_a_killed_first_start_leaves_nothing_that_loads(model: Path, cache: Path) -> None:
