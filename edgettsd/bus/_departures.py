@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from dbus_fast import Message, MessageFlag
 
 from edgettsd.bus._connection import DBUS, DBUS_PATH, BusError, Connection
+from edgettsd.engine.callers import Caller
 from edgettsd.supervisor import Supervisor
 
 
@@ -14,15 +15,15 @@ class Departures:
     """Watches callers while they hold something; `on_gone` is called with the name of one that left."""
 
     def __init__(
-        self, connection: Connection, supervisor: Supervisor, on_gone: Callable[[str], None]
+        self, connection: Connection, supervisor: Supervisor, on_gone: Callable[[Caller], None]
     ) -> None:
         self._connection = connection
         self._supervisor = supervisor
         self._on_gone = on_gone
         # What each watched caller holds.
-        self._held: dict[str, set[Hashable]] = {}
+        self._held: dict[Caller, set[Hashable]] = {}
 
-    def hold(self, client: str, thing: Hashable) -> None:
+    def hold(self, client: Caller, thing: Hashable) -> None:
         """`client` holds `thing` until it is released: watch the client."""
         if client not in self._held:
             self._held[client] = set()
@@ -44,9 +45,9 @@ class Departures:
         if (message.sender, message.path, message.member) == (DBUS, DBUS_PATH, "NameOwnerChanged"):
             name, _, new_owner = message.body
             if not new_owner and name in self._held:
-                self._on_gone(name)
+                self._on_gone(Caller.bus(name))
 
-    async def _look(self, client: str) -> None:
+    async def _look(self, client: Caller) -> None:
         """The client may have left before the bus knew that we listen."""
         try:
             present = await self._connection.owner(client) is not None
@@ -56,7 +57,7 @@ class Departures:
             self._on_gone(client)
 
 
-def _rule(client: str) -> str:
+def _rule(client: Caller) -> str:
     return f"type='signal',sender='{DBUS}',path='{DBUS_PATH}',member='NameOwnerChanged',arg0='{client}'"
 
 

@@ -32,7 +32,8 @@ from edgettsd.bus._departures import Departures
 from edgettsd.bus._options import Limits, check_text, parse_options
 from edgettsd.bus._values import variants
 from edgettsd.engine._api import Engine, Reason, Request, SpeakOptions
-from edgettsd.engine.pauses import NOBODY
+from edgettsd.engine.callers import NOBODY, Caller
+from edgettsd.engine.events import Unsubscribe
 from edgettsd.errors import InvalidOptionError, SpeechError
 from edgettsd.supervisor import Supervisor
 
@@ -58,7 +59,7 @@ class _RefusedError(Exception):
 class _Call:
     """One method call: who, with what. Descriptors left in `fds` are closed after the call."""
 
-    sender: str
+    sender: Caller
     body: list[Any]
     fds: list[int]
 
@@ -111,18 +112,20 @@ class SpeechService:
         # While a call runs, the engine's events wait here: the caller learns the id before it hears of it.
         self._held: list[Callable[[], None]] | None = None
         self._departures = Departures(connection, supervisor, self._client_gone)
+        self._unsubscribe: Unsubscribe = lambda: None
 
     def start(self) -> None:
         """Take calls and the engine's events from now on."""
         self._published = self._properties()
-        self._engine.on_started = self._on_started
-        self._engine.on_finished = self._on_finished
-        self._engine.on_changed = self._on_changed
+        self._unsubscribe = self._engine.subscribe(
+            started=self._on_started, finished=self._on_finished, changed=self._on_changed
+        )
         self._supervisor.on_changed = self._on_changed
         self._connection.on_message(self._on_message)
 
     async def close(self) -> None:
-        """Send what is left to send and wait until the bus has it."""
+        """Hear no more of the engine; send what is left to send and wait until the bus has it."""
+        self._unsubscribe()
         if self._publish_soon is not None:
             self._publish_soon.cancel()
         self._publish()
@@ -152,7 +155,7 @@ class SpeechService:
                 return False
             self._held = []
             outputs, method = handler
-            body = outputs(_Call(message.sender or "", message.body, fds))
+            body = outputs(_Call(Caller.bus(message.sender or ""), message.body, fds))
             reply = Message.new_method_return(message, method.outputs, body)
         except SpeechError as error:
             reply = Message.new_error(message, error.dbus_name, str(error))
@@ -266,7 +269,7 @@ class SpeechService:
             self._departures.release(_pause_of(owner))
         return [len(owners)]
 
-    def _client_gone(self, client: str) -> None:
+    def _client_gone(self, client: Caller) -> None:
         self._engine.client_gone(client)
         self._departures.release(_pause_of(client))
 
@@ -345,7 +348,7 @@ class SpeechService:
         self._connection.send(Message.new_signal(OBJECT_PATH, interface, member, signature, body))
 
 
-def _pause_of(client: str) -> tuple[str, str]:
+def _pause_of(client: Caller) -> tuple[str, Caller]:
     """What a caller holds who has paused; utterances are held by their number."""
     return "pause", client
 

@@ -14,7 +14,7 @@ NOBODY = "edgettsctl pause"
 async def pausers(daemon: Daemon) -> list[str]:
     """Whose pauses are in force, the oldest first: bus name and process where they are known."""
     owners = json.loads(await daemon.call("Stats", start=False)).get("paused_by", [])
-    return [await _program(daemon, owner) if owner else NOBODY for owner in owners]
+    return [await _program(daemon, owner) if owner.startswith(":") else owner or NOBODY for owner in owners]
 
 
 async def _program(daemon: Daemon, name: str) -> str:

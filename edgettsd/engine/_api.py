@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from edgettsd.engine.callers import NOBODY, Caller
+from edgettsd.engine.events import Unsubscribe
 from edgettsd.hw.placement import Cpus
 from edgettsd.hw.rearrange import Stages
 
@@ -72,13 +74,14 @@ class SpeakOptions:
 class Request:
     """One utterance as a client asked for it.
 
-    `client` is the caller's unique bus name. With `fd` the audio goes to that descriptor (owned by the
-    engine from then on, closed at the end) in `format` "s16le" or "wav" instead of the sound device.
+    `client` owns it: it alone may abort it, and its limit counts it. With
+    `fd` the audio goes to that descriptor (owned by the engine from then on, closed at the end) in `format`
+    "s16le" or "wav" instead of the sound device.
     """
 
     text: str
     options: SpeakOptions = field(default_factory=SpeakOptions)
-    client: str = ""
+    client: Caller = NOBODY
     fd: int | None = None
     format: str = "s16le"
 
@@ -98,15 +101,21 @@ OnChanged = Callable[[], None]
 
 
 class Engine(Protocol):
-    """An engine: a queue of utterances, spoken one at a time.
+    """An engine: a queue of utterances, spoken one at a time."""
 
-    `on_started(id, info)`, `on_finished(id, reason, stats)` (exactly once per accepted id) and
-    `on_changed()` (state, active or queue_length may have changed) are called on the loop.
-    """
+    def subscribe(
+        self,
+        *,
+        started: OnStarted | None = None,
+        finished: OnFinished | None = None,
+        changed: OnChanged | None = None,
+    ) -> Unsubscribe:
+        """Call these on the loop from now on; returns what ends that.
 
-    on_started: OnStarted
-    on_finished: OnFinished
-    on_changed: OnChanged
+        `started(id, info)`, `finished(id, reason, stats)` (exactly once per accepted id) and `changed()`
+        (state, active or queue_length may have changed). A listener that raises is logged.
+        """
+        ...
 
     @property
     def state(self) -> State: ...
@@ -152,7 +161,7 @@ class Engine(Protocol):
         """
         ...
 
-    def abort(self, utterance: int, client: str) -> bool:
+    def abort(self, utterance: int, client: Caller) -> bool:
         """Abort an utterance of `client`; False when it has ended already, NotFoundError when it is not the
         client's or never existed."""
         ...
@@ -161,20 +170,20 @@ class Engine(Protocol):
         """Abort everything queued or spoken; returns how many."""
         ...
 
-    def client_gone(self, client: str) -> None:
-        """Abort the client_bound utterances of a client that left the bus, and end its pause."""
+    def client_gone(self, client: Caller) -> None:
+        """Abort the client_bound utterances of a client that has left, and end its pause."""
         ...
 
     @property
-    def paused_by(self) -> tuple[str, ...]:
+    def paused_by(self) -> tuple[Caller, ...]:
         """Whose pauses are in force, the oldest first; "" for the one that outlives its caller."""
         ...
 
-    def pause(self, client: str = "") -> None:
+    def pause(self, client: Caller = NOBODY) -> None:
         """Hold the speech for `client`; for "" until anybody resumes who has no pause of his own."""
         ...
 
-    def resume(self, client: str = "") -> None:
+    def resume(self, client: Caller = NOBODY) -> None:
         """End the pause of `client`, or that of "" if it has none."""
         ...
 

@@ -9,7 +9,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from edgettsd.config import Config
 from edgettsd.engine._api import OnChanged, OnFinished, OnStarted, Reason, Request, State
-from edgettsd.engine.pauses import NOBODY, Pauses
+from edgettsd.engine.callers import NOBODY, Caller
+from edgettsd.engine.events import Listeners, Unsubscribe
+from edgettsd.engine.pauses import Pauses
 from edgettsd.engine.queue import Entry, UtteranceQueue
 
 
@@ -34,9 +36,7 @@ class QueueingEngine(Generic[Job]):
     """Queue, states and aborts of an engine; how it speaks is up to the subclass."""
 
     def __init__(self, config: Config) -> None:
-        self.on_started: OnStarted = lambda utterance, info: None
-        self.on_finished: OnFinished = lambda utterance, reason, stats: None
-        self.on_changed: OnChanged = lambda: None
+        self._events = Listeners()
         self._config = config
         self._queue: UtteranceQueue[Job] = UtteranceQueue(
             config.engine.queue_limit, config.engine.client_limit
@@ -45,6 +45,16 @@ class QueueingEngine(Generic[Job]):
         self._phase = State.STARTING
         self._pauses = Pauses()
         self._ended: Counter[str] = Counter()
+
+    def subscribe(
+        self,
+        *,
+        started: OnStarted | None = None,
+        finished: OnFinished | None = None,
+        changed: OnChanged | None = None,
+    ) -> Unsubscribe:
+        """Call these from now on; returns what ends that."""
+        return self._events.subscribe(started=started, finished=finished, changed=changed)
 
     @property
     def state(self) -> State:
@@ -65,13 +75,13 @@ class QueueingEngine(Generic[Job]):
         """How many utterances wait."""
         return len(self._queue)
 
-    def abort(self, utterance: int, client: str) -> bool:
+    def abort(self, utterance: int, client: Caller) -> bool:
         """Abort an utterance of `client`; raises NotFoundError."""
         entry = self._queue.find(utterance, client)
         if entry is None or entry.item.ending is not None:
             return False
         self._abort(entry)
-        self.on_changed()
+        self._events.changed()
         return True
 
     def abort_all(self) -> int:
@@ -83,11 +93,11 @@ class QueueingEngine(Generic[Job]):
         if active is not None and active.item.ending is None:
             count += 1
             self._end(active, Reason.ABORTED)
-        self.on_changed()
+        self._events.changed()
         return count
 
-    def client_gone(self, client: str) -> None:
-        """Abort the client_bound utterances of a client that left the bus, and end its pause."""
+    def client_gone(self, client: Caller) -> None:
+        """Abort the client_bound utterances of a client that has left, and end its pause."""
         for entry in self._queue.of_client(client):
             if entry.item.request.options.client_bound:
                 self._abort(entry)
@@ -95,16 +105,16 @@ class QueueingEngine(Generic[Job]):
         self._follow_pauses()
 
     @property
-    def paused_by(self) -> tuple[str, ...]:
+    def paused_by(self) -> tuple[Caller, ...]:
         """Whose pauses are in force, the oldest first; NOBODY for the one that outlives its caller."""
         return self._pauses.owners
 
-    def pause(self, client: str = NOBODY) -> None:
+    def pause(self, client: Caller = NOBODY) -> None:
         """Hold the speech where it is, for `client`; nothing new starts."""
         self._pauses.add(client)
         self._follow_pauses()
 
-    def resume(self, client: str = NOBODY) -> None:
+    def resume(self, client: Caller = NOBODY) -> None:
         """End the pause of `client`, or that of NOBODY if it has none; goes on when no other is in force."""
         self._pauses.release(client)
         self._follow_pauses()
@@ -122,7 +132,7 @@ class QueueingEngine(Generic[Job]):
         self._hold(self._paused)
         if not self._paused:
             self._next()
-        self.on_changed()
+        self._events.changed()
 
     def _put(self, job: Job) -> int:
         """Queue an utterance, in place of others if it interrupts; its id. Raises QueueFullError."""
@@ -138,7 +148,7 @@ class QueueingEngine(Generic[Job]):
         for entry in replaced:
             self._end(entry, Reason.REPLACED)
         self._next()
-        self.on_changed()
+        self._events.changed()
         return new.id
 
     def _abort(self, entry: Entry[Job]) -> None:

@@ -105,7 +105,7 @@ class Engine(QueueingEngine[Job]):
         """Read what the model is, not its weights; raises ModelInvalidError. What is then said waits."""
         self._loop = asyncio.get_running_loop()
         await self._in_loader(self._open_parts)
-        self.on_changed()
+        self._events.changed()
 
     async def start(self) -> None:
         """Load the weights and start the threads.
@@ -129,7 +129,7 @@ class Engine(QueueingEngine[Job]):
         self._pipeline.pipe.set_paused(self._paused)
         self._phase = State.IDLE
         self._next()
-        self.on_changed()
+        self._events.changed()
 
     def _stopping(self) -> bool:
         return self._phase is State.STOPPING
@@ -205,7 +205,7 @@ class Engine(QueueingEngine[Job]):
             await loop.run_in_executor(None, pipeline.stop)
         if self._parts is not None and not loading:
             self._parts.close()
-        self.on_changed()
+        self._events.changed()
 
     def speak(self, request: Request) -> int:
         """Queue an utterance; raises NotReadyError, UnknownVoiceError, InvalidOptionError, QueueFullError."""
@@ -368,7 +368,7 @@ class Engine(QueueingEngine[Job]):
         job = entry.item
         voices = self.voices
         default = self._config.engine.voice or (voices[0].id if voices else "")
-        self.on_started(
+        self._events.started(
             entry.id,
             {
                 "voice": job.request.options.voice or default,
@@ -405,7 +405,7 @@ class Engine(QueueingEngine[Job]):
         if self._idle is not None:
             self._idle.set()
         self._next()
-        self.on_changed()
+        self._events.changed()
 
     def _report(self, entry: Entry[Job], reason: Reason) -> None:
         """Tell the client, once, and release what the utterance held."""
@@ -424,4 +424,4 @@ class Engine(QueueingEngine[Job]):
                     list(work.results),
                     int(job.started * 1e9),
                 )
-        self.on_finished(entry.id, reason, stats)
+        self._events.finished(entry.id, reason, stats)

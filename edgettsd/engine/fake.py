@@ -107,7 +107,7 @@ class FakeEngine(QueueingEngine[_Job]):
         await asyncio.sleep(0)
         self._loaded, self._phase = True, State.IDLE
         self._next()
-        self.on_changed()
+        self._events.changed()
 
     async def stop(self) -> None:
         """End everything as aborted; idempotent."""
@@ -116,7 +116,7 @@ class FakeEngine(QueueingEngine[_Job]):
         if self._task is not None:
             await self._task
         await self._told()
-        self.on_changed()
+        self._events.changed()
 
     def speak(self, request: Request) -> int:
         """Queue an utterance; raises NotReadyError, QueueFullError."""
@@ -166,10 +166,10 @@ class FakeEngine(QueueingEngine[_Job]):
     async def _run(self, entry: Entry[_Job]) -> None:
         job = entry.item
         job.began = time.monotonic()
-        self.on_started(
+        self._events.started(
             entry.id, {"voice": job.request.options.voice or self._config.engine.voice or "alpha"}
         )
-        self.on_changed()
+        self._events.changed()
         try:
             reason = await self._speak(job)
         except BrokenPipeError:
@@ -184,7 +184,7 @@ class FakeEngine(QueueingEngine[_Job]):
         self._task = None
         self._finished(entry, reason)
         self._next()
-        self.on_changed()
+        self._events.changed()
 
     async def _speak(self, job: _Job) -> Reason:
         seconds, reason = self._plan(job.request)
@@ -252,7 +252,7 @@ class FakeEngine(QueueingEngine[_Job]):
         stats: dict[str, Any] = {"frames": job.frames, "audio_seconds": job.frames * FRAME_SECONDS}
         if job.began:
             stats["wall_seconds"] = time.monotonic() - job.began
-        self.on_finished(entry.id, reason, stats)
+        self._events.finished(entry.id, reason, stats)
 
 
 def _tone(frame: int, volume: float) -> bytes:

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-# Owner of the pause that belongs to nobody; no caller has an empty name.
-NOBODY = ""
+from edgettsd.engine.callers import NOBODY, Caller
 
 
 class Pauses:
     """The pauses in force, at most one of each owner; true while there is one."""
 
     def __init__(self) -> None:
-        self._owners: dict[str, None] = {}
+        self._owners: dict[Caller, None] = {}
 
     def __bool__(self) -> bool:
         """Whether speech is held."""
         return bool(self._owners)
 
     @property
-    def owners(self) -> tuple[str, ...]:
+    def owners(self) -> tuple[Caller, ...]:
         """Callers' names, and NOBODY for the one that outlives its caller, the oldest first."""
         return tuple(self._owners)
 
-    def add(self, owner: str) -> None:
+    def add(self, owner: Caller) -> None:
         """Pause for `owner`; a second time changes nothing."""
         self._owners.setdefault(owner)
 
-    def release(self, owner: str) -> None:
+    def release(self, owner: Caller) -> None:
         """End the pause of `owner`, or that of NOBODY when there is none of `owner`; never anybody else's."""
         if owner in self._owners:
             del self._owners[owner]
         else:
             self._owners.pop(NOBODY, None)
 
-    def gone(self, owner: str) -> None:
+    def gone(self, owner: Caller) -> None:
         """End the pause of a caller that has left."""
         self._owners.pop(owner, None)
 

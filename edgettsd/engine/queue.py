@@ -34,6 +34,7 @@ from operator import attrgetter
 from typing import Generic, TypeVar
 
 from edgettsd.engine._api import Priority
+from edgettsd.engine.callers import Caller
 from edgettsd.errors import NotFoundError, QueueFullError
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Entry(Generic[T]):
     """One accepted utterance; `item` is the engine's own data."""
 
     id: int
-    client: str
+    client: Caller
     priority: Priority
     item: T
     render: bool = False
@@ -72,7 +73,7 @@ class UtteranceQueue(Generic[T]):
         self._waiting: list[Entry[T]] = []
         self._active: Entry[T] | None = None
         self._last_id = 0
-        self._ended: OrderedDict[int, str] = OrderedDict()
+        self._ended: OrderedDict[int, Caller] = OrderedDict()
 
     def __len__(self) -> int:
         """How many wait, without the active one."""
@@ -89,7 +90,7 @@ class UtteranceQueue(Generic[T]):
         return tuple(self._waiting)
 
     def put(
-        self, client: str, priority: Priority, item: T, *, interrupt: bool = False, render: bool = False
+        self, client: Caller, priority: Priority, item: T, *, interrupt: bool = False, render: bool = False
     ) -> tuple[Entry[T], list[Entry[T]]]:
         """Accept an utterance; returns it and every utterance that it ends with reason "replaced".
 
@@ -161,7 +162,7 @@ class UtteranceQueue(Generic[T]):
             self._remember(entry)
         return cleared
 
-    def find(self, utterance: int, client: str) -> Entry[T] | None:
+    def find(self, utterance: int, client: Caller) -> Entry[T] | None:
         """The active or waiting utterance of `client`; None when it has ended already.
 
         Raises NotFoundError when the client has no such utterance (or it ended very long ago).
@@ -173,7 +174,7 @@ class UtteranceQueue(Generic[T]):
             return None
         raise NotFoundError(f"utterance {utterance}: no such utterance of this caller")
 
-    def of_client(self, client: str) -> list[Entry[T]]:
+    def of_client(self, client: Caller) -> list[Entry[T]]:
         """The active and waiting utterances of a client."""
         return [entry for entry in self._all() if entry.client == client]
 
@@ -207,7 +208,7 @@ class UtteranceQueue(Generic[T]):
             case Priority.PROGRESS:
                 return old.priority is Priority.PROGRESS and not active
 
-    def _check_room(self, kept: list[Entry[T]], client: str) -> None:
+    def _check_room(self, kept: list[Entry[T]], client: Caller) -> None:
         if len(kept) >= self._limit:
             raise QueueFullError(f"{len(kept)} utterances wait already; the limit is {self._limit}")
         own = sum(entry.client == client for entry in kept)

@@ -55,7 +55,7 @@ class Trial:
         self.start_seconds = 0.0
         self._ended: dict[int, tuple[Reason, dict[str, Any]]] = {}
         self._event = asyncio.Event()
-        self.engine.on_finished = self._on_finished
+        self.engine.subscribe(finished=self._on_finished)
 
     async def __aenter__(self) -> Trial:
         began = time.monotonic()
@@ -76,7 +76,7 @@ class Trial:
     async def speak(self, text: str = TEXT, *, seconds: float, seed: int = 1) -> Utterance:
         """Speak `text`, at most `seconds` of it, and measure."""
         clock, began = CpuClock(), time.monotonic()
-        number = self.engine.speak(Request(text, SpeakOptions(seed=seed, max_seconds=seconds), "trial"))
+        number = self.engine.speak(Request(text, SpeakOptions(seed=seed, max_seconds=seconds)))
         while number not in self._ended:
             self._event.clear()
             await self._event.wait()

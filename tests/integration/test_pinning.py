@@ -141,7 +141,7 @@ def test_every_worker_moves_with_its_stage(cpus):
 
     async def main() -> None:
         engine = Engine(config)
-        engine.on_finished = lambda utterance, reason, stats: ended.append(reason)
+        engine.subscribe(finished=lambda utterance, reason, stats: ended.append(reason))
         await engine.start()
         try:
             await speak(engine, False)

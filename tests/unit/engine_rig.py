@@ -33,8 +33,7 @@ class Rig:
         self.stats: dict[int, dict[str, Any]] = {}
         self.heard_at_end: dict[int, int] = {}
         self._changed = asyncio.Event()
-        self.engine.on_started = self._on_started
-        self.engine.on_finished = self._on_finished
+        self.engine.subscribe(started=self._on_started, finished=self._on_finished)
 
     def _on_started(self, utterance: int, info: Any) -> None:
         self.started.append(utterance)

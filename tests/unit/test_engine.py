@@ -58,13 +58,10 @@ def test_the_last_sample_is_heard_before_finished() -> None:
     heard_then: list[int] = []
 
     async def test(rig: Rig) -> None:
-        on_finished = rig.engine.on_finished
-
         def finished(utterance: int, reason: Reason, stats: object) -> None:
             heard_then.append(len(rig.sink.heard()))
-            on_finished(utterance, reason, stats)  # type: ignore[arg-type]
 
-        rig.engine.on_finished = finished
+        rig.engine.subscribe(finished=finished)
         await rig.ended(rig.say())
 
     drive(test, sink=FakeSink(speed=5, capture=1 << 20))

@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from cython_kernels.playout import FakeSink
 from edgettsd.engine._api import Priority, State
+from edgettsd.engine.callers import NOBODY
 from edgettsd.engine.parts import FakeParts
-from edgettsd.engine.pauses import NOBODY
 from edgettsd.errors import NotFoundError, QueueFullError
 
 LONG = bool(os.environ.get("EDGETTSD_LONG"))

@@ -25,9 +25,11 @@ class Recorder:
         self.finished: dict[int, Reason] = {}
         self.stats: dict[int, dict] = {}
         self.changes = 0
-        self.engine.on_started = lambda utterance, info: self.started.append(utterance)
-        self.engine.on_finished = self._on_finished
-        self.engine.on_changed = self._on_changed
+        self.engine.subscribe(
+            started=lambda utterance, info: self.started.append(utterance),
+            finished=self._on_finished,
+            changed=self._on_changed,
+        )
 
     def _on_finished(self, utterance, reason, stats) -> None:
         assert utterance not in self.finished, "finished twice"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgettsd.engine.pauses import NOBODY, Pauses
+from edgettsd.engine.callers import NOBODY
+from edgettsd.engine.pauses import Pauses
 
 OWNERS = ("a", "b", "c")
 

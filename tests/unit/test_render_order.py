@@ -44,7 +44,7 @@ class Driver:
         self.ends: dict[int, Reason] = {}
         self.order: list[int] = []
         self.bytes: dict[int, asyncio.Task[bytes]] = {}
-        engine.on_finished = self._on_finished
+        engine.subscribe(finished=self._on_finished)
 
     def _on_finished(self, utterance: int, reason: Reason, stats: Any) -> None:
         assert utterance not in self.ends, "finished twice"

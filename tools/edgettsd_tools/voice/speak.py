@@ -42,8 +42,7 @@ async def speak(
         reasons.append(str(reason))
         ended.set()
 
-    engine.on_started = lambda utterance, info: None
-    engine.on_finished = finished
+    engine.subscribe(finished=finished)
     await engine.start()
     sounds: list[bytes] = []
     started = time.process_time()
