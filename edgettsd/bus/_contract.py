@@ -11,6 +11,7 @@ OBJECT_PATH = "/org/edgettsd/Speech1"
 INTERFACE = "org.edgettsd.Speech1"
 
 PROPERTIES = "org.freedesktop.DBus.Properties"
+KEYS = "org.edgettsd.Keys"
 INTROSPECTABLE = "org.freedesktop.DBus.Introspectable"
 
 _DOCTYPE = (
@@ -62,11 +63,15 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The members of the interface by name: methods, signals (signature) and properties (signature)."""
+    """The members of the interface by name: methods, signals (signature) and properties (signature).
+
+    `keys` has the types of what a method or signal says in an a{sv}, by the member's name and the key.
+    """
 
     methods: dict[str, Method]
     signals: dict[str, str]
     properties: dict[str, str]
+    keys: dict[str, dict[str, str]]
     introspection: str
 
     @classmethod
@@ -86,8 +91,13 @@ class Contract:
         }
         signals = {s.attrib["name"]: signature(s, None) for s in interface.findall("signal")}
         properties = {p.attrib["name"]: p.attrib["type"] for p in interface.findall("property")}
+        keys = {
+            member.attrib["name"]: dict(pair.split() for pair in note.attrib["value"].split(","))
+            for member in interface
+            for note in member.iterfind(f"arg/annotation[@name='{KEYS}']")
+        }
         node.extend(ET.fromstring(_STANDARD))
-        return cls(methods, signals, properties, _DOCTYPE + ET.tostring(node, encoding="unicode"))
+        return cls(methods, signals, properties, keys, _DOCTYPE + ET.tostring(node, encoding="unicode"))
 
 
 def xml_text() -> str:

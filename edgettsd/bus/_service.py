@@ -240,7 +240,8 @@ class SpeechService:
                     "languages": list(voice.languages),
                     "description": voice.description,
                     "default": voice.id == default,
-                }
+                },
+                self._contract.keys["ListVoices"],
             )
             for voice in voices
         ]
@@ -313,12 +314,15 @@ class SpeechService:
     # Events of the engine
 
     def _on_started(self, utterance: int, info: Mapping[str, Any]) -> None:
-        self._soon_or_now(lambda: self._emit("Started", [utterance, variants(info)]))
+        values = variants(info, self._contract.keys["Started"])
+        self._soon_or_now(lambda: self._emit("Started", [utterance, values]))
 
     def _on_finished(self, utterance: int, reason: Reason, stats: Mapping[str, Any]) -> None:
+        values = variants(stats, self._contract.keys["Finished"])
+
         def event() -> None:
             self._departures.release(utterance)
-            self._emit("Finished", [utterance, reason.value, variants(stats)])
+            self._emit("Finished", [utterance, reason.value, values])
 
         self._soon_or_now(event)
 

@@ -122,7 +122,8 @@ def environment(**more: str) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("DBUS_", "EDGETTSD_"))}
     kept.pop("NOTIFY_SOCKET", None)
     package = str(Path(edgettsd.__file__).absolute().parents[1])
-    kept["PYTHONPATH"] = os.pathsep.join(filter(None, [package, kept.get("PYTHONPATH", "")]))
+    # What the tests were given comes first: another version of a library.
+    kept["PYTHONPATH"] = os.pathsep.join(filter(None, [kept.get("PYTHONPATH", ""), package]))
     # The source tree, where the tests run, has no compiled kernels.
     kept["PYTHONSAFEPATH"] = "1"
     return kept | more

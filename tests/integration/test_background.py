@@ -7,8 +7,6 @@ from pathlib import Path
 
 from integration.harness import System, environment, until
 
-import edgettsd
-
 # Python runs this before the daemon; the pauses between two starts are short.
 _FAULT = """
 from edgettsd import notify, supervisor
@@ -32,8 +30,7 @@ def faulty(bus, folder: Path, what: str, by: str = "fails", **options) -> System
     """A daemon in which a function is replaced by one that fails."""
     (folder / "fault").mkdir()
     (folder / "fault" / "sitecustomize.py").write_text(_FAULT.format(what=what, by=by))
-    package = str(Path(edgettsd.__file__).absolute().parents[1])
-    path = f"{folder / 'fault'}:{package}:{environment()['PYTHONPATH']}"
+    path = f"{folder / 'fault'}:{environment()['PYTHONPATH']}"
     return System(bus, folder, env={"PYTHONPATH": path}, **options)
 
 

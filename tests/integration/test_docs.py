@@ -14,6 +14,7 @@ from pathlib import Path
 from integration.harness import System, environment
 
 from edgettsd.bus import INTERFACE, OPTION_TYPES
+from edgettsd.bus._contract import Contract
 from edgettsd.ctl._exit import Exit
 from edgettsd.ctl._main import parser
 from edgettsd.engine._api import Priority, Reason, State
@@ -54,6 +55,13 @@ def test_options_are_documented_with_their_types() -> None:
     documented = dict(re.findall(r"^\| `(\w+)` \| (\w) \|", _section("Options"), re.M))
     assert documented == OPTION_TYPES | {"format": "s"}
     assert _first_column(_section("Options").split("### Priorities")[1]) == [p.name.lower() for p in Priority]
+
+
+def test_keys_of_signals_and_voices_are_documented_with_their_types() -> None:
+    keys = Contract.load().keys
+    assert dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", _section("Signals"), re.M)) == keys["Finished"]
+    for title in ("ListVoices() -> aa{sv} voices", "Started(t id, a{sv} info)"):
+        assert dict(re.findall(r"`(\w+)` \((\w+)[);:]", _section(title))) == keys[title.split("(")[0]]
 
 
 def test_reasons_states_and_errors_are_documented() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import array
 import os
+import re
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +88,15 @@ def test_other_errors_are_passed_on(pair):
     near.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         patient.send(memoryview(b"x"))
+
+
+def test_the_library_is_bounded_to_what_is_tested():
+    """The writer is private to dbus-fast: .ci/bus-oldest tests the lower bound, all else the highest."""
+    root = Path(__file__).parents[2]
+    low, high = re.search(r'"dbus-fast>=([\d.]+),<([\d.]+)"', (root / "pyproject.toml").read_text()).groups()
+    locked = re.search(r"^dbus-fast==([\d.]+)", (root / "tools/requirements.lock").read_text(), re.M)[1]
+    numbers = [tuple(map(int, version.split("."))) for version in (low, locked, high)]
+    assert numbers == sorted(numbers)
+    assert numbers[1][:2] == (numbers[2][0], numbers[2][1] - 1), (
+        "the newest version allowed is not the locked one"
+    )

@@ -7,6 +7,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 from dbus_fast import Variant
 from hypothesis import given
@@ -195,42 +196,69 @@ def test_any_options_are_taken_or_refused_cleanly(options, with_format):
 
 
 @pytest.mark.parametrize(
-    ("plain", "signature"),
+    ("plain", "signature", "value"),
     [
-        (True, "b"),
-        (3, "t"),
-        (-3, "x"),
-        (0.5, "d"),
-        ("x", "s"),
-        (Reason.LIMIT, "s"),
-        (["a"], "as"),
-        ((), "as"),
+        (True, "b", True),
+        (3, "t", 3),
+        (2**64 - 1, "t", 2**64 - 1),
+        (0, "u", 0),
+        (0.5, "d", 0.5),
+        (3, "d", 3.0),
+        (-3, "d", -3.0),
+        ("x", "s", "x"),
+        (Reason.LIMIT, "s", "limit"),
+        (["a"], "as", ["a"]),
+        ((), "as", []),
+        (np.float32(0.5), "d", 0.5),
+        (np.int64(7), "t", 7),
+        (np.bool_(True), "b", True),
     ],
 )
-def test_plain_values_become_variants(plain, signature):
-    made = variant(plain)
-    assert (made.signature, made.value) == (signature, list(plain) if signature == "as" else plain)
+def test_plain_values_become_variants_of_their_keys_type(plain, signature, value):
+    made = variant(plain, signature)
+    assert (made.signature, made.value) == (signature, value)
+    assert type(made.value) is type(value)
 
 
-def test_unknown_figures_are_left_out():
-    assert variants({"a": None, "b": 1}) == {"b": Variant("t", 1)}
+@pytest.mark.parametrize(
+    ("plain", "signature"),
+    [
+        (-1, "t"),
+        (2**64, "t"),
+        (2**32, "u"),
+        (True, "t"),
+        (True, "d"),
+        (1.0, "t"),
+        (1, "b"),
+        (1, "s"),
+        ("x", "as"),
+        ([1], "as"),
+        (b"x", "s"),
+        (object(), "s"),
+        (1, "x"),
+    ],
+)
+def test_values_of_another_type_are_refused(plain, signature):
+    with pytest.raises(TypeError, match=rf'is not of D-Bus type "{signature}"'):
+        variant(plain, signature)
 
 
-def test_numpy_values_become_variants():
-    import numpy as np
-
-    made = variants({"a": np.float32(0.5), "b": np.int64(7), "c": np.bool_(True)})
-    assert {k: (v.signature, v.value) for k, v in made.items()} == {
-        "a": ("d", 0.5),
-        "b": ("t", 7),
-        "c": ("b", True),
-    }
+def test_unknown_figures_are_left_out_and_those_that_do_not_fit_are_logged(caplog):
+    types = {"a": "t", "b": "t", "c": "t"}
+    assert variants({"a": None, "b": 1, "c": -1, "d": 1}, types) == {"b": Variant("t", 1)}
+    assert [record.getMessage() for record in caplog.records] == [
+        'c is not sent: -1 of type int is not of D-Bus type "t"',
+        "d = 1 is not sent: the contract has no such key",
+    ]
 
 
-@pytest.mark.parametrize("plain", [None, b"x", [1], {"a": 1}, object()])
-def test_values_without_a_type_are_refused(plain):
-    with pytest.raises(TypeError, match="no D-Bus type"):
-        variant(plain)
+def test_every_key_has_one_type_in_the_contract():
+    keys = Contract.load().keys
+    assert keys["ListVoices"] == {"id": "s", "languages": "as", "description": "s", "default": "b"}
+    assert keys["Started"] == {"voice": "s", "seed": "t", "ttfa_ms": "d"}
+    assert keys["Finished"].items() >= {"frames": "t", "audio_seconds": "d", "detail": "s"}.items()
+    for one, other in itertools.combinations(keys.values(), 2):
+        assert {key: one[key] for key in one.keys() & other.keys()}.items() <= other.items()
 
 
 def test_the_contract_is_read_from_the_xml():
