@@ -22,7 +22,7 @@ from edgettsd.engine import scripted
 from edgettsd.engine._api import Engine, State
 from edgettsd.engine.loader import still_loading
 from edgettsd.errors import SpeechError
-from edgettsd.hw import Plan, Profile, ProfileError, adapt, calibrate, load_profile, thermal
+from edgettsd.hw import Plan, Profile, ProfileError, adapt, calibrate, load_profile, own_isa, thermal
 from edgettsd.hw.background import EXIT_LOADED, calibrate_when_idle
 from edgettsd.hw.cache import cache_folder
 from edgettsd.hw.rearrange import Speeds, arrangement, rearrange
@@ -160,6 +160,7 @@ def _configuration(options: argparse.Namespace) -> Config:
 
 def _machine(config: Config) -> tuple[Profile, Plan]:
     """The hardware and what follows from it; raises ProfileError."""
+    log.debug("own products: %s", own_isa())
     profile = load_profile()
     plan = adapt(profile, config)
     log.debug("hardware: %s", profile)

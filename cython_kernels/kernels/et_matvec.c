@@ -55,14 +55,14 @@ void et_matvec_pack(const uint8_t *blocks, int rows, int columns, bool wide, uin
 #include <immintrin.h>
 
 #include "et_exp512.h"
+#include "et_isa.h"
 
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")))
 
 bool et_matvec_usable(int64_t rows, int64_t columns)
 {
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")
-        && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && rows % LANES == 0
-        && columns % CHUNK == 0 && columns <= ET_MATVEC_COLUMNS;
+    return et_isa() >= ET_ISA_AVX512_VNNI && rows % LANES == 0 && columns % CHUNK == 0
+        && columns <= ET_MATVEC_COLUMNS;
 }
 
 typedef struct {

@@ -11,7 +11,7 @@
 #define ET_MATVEC_COLUMNS 16384
 #define ET_MATVEC_VECTORS 4
 
-/* Whether this CPU has the instructions and the matrix the shape: rows in 16s, columns in 64s. */
+/* Whether et_isa allows the instructions and the matrix has the shape: rows in 16s, columns in 64s. */
 bool et_matvec_usable(int64_t rows, int64_t columns);
 
 /* Rearrange a matrix of ggml's blocks, q8_0 (wide) or q4_0; the size stays the same. dst is 64-byte aligned. */

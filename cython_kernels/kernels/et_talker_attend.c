@@ -8,13 +8,13 @@ enum { LANES = 16, MAX_DIM = 256 };
 
 #if defined(__x86_64__)
 #include "et_exp512.h"
+#include "et_isa.h"
 
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,fma")))
 
 bool et_talker_attend_usable(int head_dim)
 {
-    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")
-        && __builtin_cpu_supports("avx512dq") && head_dim % (2 * LANES) == 0 && head_dim <= MAX_DIM;
+    return et_isa() >= ET_ISA_AVX512 && head_dim % (2 * LANES) == 0 && head_dim <= MAX_DIM;
 }
 
 AVX512 static inline __m512 halves(const uint16_t *x)

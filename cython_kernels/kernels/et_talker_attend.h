@@ -16,7 +16,7 @@ typedef struct {
     float *scores;                      /* [threads][2][context] */
 } et_talker_attention;
 
-/* Whether this CPU has the instructions and the heads have a size for them. */
+/* Whether et_isa allows the instructions and the heads have a size for them. */
 bool et_talker_attend_usable(int head_dim);
 
 /* Thread ith's share. qkv are n rows of heads, kv heads of keys and kv heads of values, row_stride floats apart; they

@@ -10,7 +10,7 @@ from typing import Any
 from edgettsd import config as config_file
 from edgettsd.config import ConfigError
 from edgettsd.ctl._exit import CtlError, Exit
-from edgettsd.hw import Decision, Plan, Profile, ProfileError, adapt, load_profile
+from edgettsd.hw import Decision, Plan, Profile, ProfileError, adapt, load_profile, own_isa
 from edgettsd.hw.placement import ranges
 
 
@@ -19,7 +19,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     text = "show the hardware and what is decided for it, with reasons"
     epilog = (
         "EDGETTSD_HW_PROFILE=FILE replaces fields of the profile: the object that --json shows under "
-        '"profile", or parts of it.'
+        '"profile", or parts of it. EDGETTSD_ISA=generic switches the products of our own off (auto: on).'
     )
     command = commands.add_parser(
         "hw", parents=[common], help=text, description=text.capitalize() + ".", epilog=epilog
@@ -37,18 +37,19 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 async def run(options: argparse.Namespace) -> int:
     """Print profile and decisions; a configuration or profile that cannot be used is an error."""
     try:
+        isa = own_isa()
         profile = load_profile()
         plan = adapt(profile, config_file.load(options.config))
     except (ConfigError, ProfileError) as error:
         raise CtlError(str(error)) from None
     if options.json:
-        print(json.dumps(to_json(profile, plan), indent=2))
+        print(json.dumps(to_json(profile, plan, isa), indent=2))
     else:
-        print("\n".join(lines(profile, plan)))
+        print("\n".join(lines(profile, plan, isa)))
     return Exit.OK
 
 
-def to_json(profile: Profile, plan: Plan) -> dict[str, Any]:
+def to_json(profile: Profile, plan: Plan, isa: str) -> dict[str, Any]:
     """Profile and decisions as plain data; CPU sets are lists."""
     decisions = {
         d.name: {
@@ -58,11 +59,11 @@ def to_json(profile: Profile, plan: Plan) -> dict[str, Any]:
         }
         for d in plan.decisions
     }
-    return {"profile": profile.to_dict(), "decisions": decisions}
+    return {"profile": profile.to_dict(), "own_isa": isa, "decisions": decisions}
 
 
-def lines(profile: Profile, plan: Plan) -> list[str]:
-    """The text for people: the machine, then a line a decision."""
+def lines(profile: Profile, plan: Plan, isa: str) -> list[str]:
+    """The text for people: the machine of this process, then a line a decision."""
     little = [cpu.id for cpu in profile.cpus if cpu.id not in profile.big()]
     cores = len({cpu.core for cpu in profile.cpus})
     cpus = f"{len(profile.cpus)} CPUs on {cores} cores"
@@ -81,6 +82,7 @@ def lines(profile: Profile, plan: Plan) -> list[str]:
         "CPUs": cpus,
         "kinds": ", ".join(sorted({cpu.kind for cpu in profile.cpus} - {""})),
         "can do": ", ".join(profile.isa),
+        "own code": isa if isa != "generic" else "generic (libllama and ggml compute)",
         "memory": f"{profile.ram_mb} MB{limit}",
         "devices": ", ".join(graphics),
         "slows at": ", ".join(heat),

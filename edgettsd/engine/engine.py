@@ -29,7 +29,7 @@ from edgettsd.engine.parts import Parts
 from edgettsd.engine.pipeline import Pipeline, Work
 from edgettsd.engine.queue import Entry
 from edgettsd.errors import ModelInvalidError, NotReadyError
-from edgettsd.hw import Plan, adapt, calibrate, load_profile
+from edgettsd.hw import Plan, adapt, calibrate, load_profile, own_isa
 from edgettsd.hw.cache import cache_folder
 from edgettsd.hw.placement import Cpus
 from edgettsd.hw.rearrange import Stage, Stages
@@ -256,7 +256,7 @@ class Engine(QueueingEngine[Job]):
 
     def stats(self) -> Mapping[str, Any]:
         """Counters since the start, and the figures of the last utterance."""
-        result: dict[str, Any] = {**self._counts(), "underruns": 0}
+        result: dict[str, Any] = {**self._counts(), "underruns": 0, "isa": own_isa()}
         if self._pipeline is not None:
             result.update(self._pipeline.counters())
         result.update({f"last_{key}": value for key, value in self._last.items()})

@@ -24,6 +24,7 @@ from cython_kernels._libs import library_versions
 from edgettsd import __version__, limits
 from edgettsd.config import Config
 from edgettsd.hw.adapt import Plan, adapt
+from edgettsd.hw.isa import own_isa
 from edgettsd.hw.load import CpuClock
 from edgettsd.hw.profile import Profile
 from edgettsd.hw.threads import PROCESS_CPUS
@@ -129,7 +130,7 @@ def fingerprint(profile: Profile, config: Config) -> str:
         "version": __version__,
         "arch": profile.arch,
         "model": profile.model,
-        "isa": profile.isa,
+        "isa": [profile.isa, own_isa()],
         "cpus": [(c.id, c.core, c.capacity, c.max_mhz, c.kind) for c in profile.cpus],
         "allowed": profile.allowed,
         "manifest": hashlib.sha256(manifest).hexdigest(),

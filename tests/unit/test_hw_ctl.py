@@ -49,7 +49,7 @@ def test_text(emulate, capsys):
 def test_every_decision_has_its_line(tmp_path):
     profile = board("orin-nano", tmp_path)
     plan = adapt(profile, Config())
-    text = "\n".join(lines(profile, plan))
+    text = "\n".join(lines(profile, plan, "generic"))
     assert all(f"\n{decision.name} " in text and decision.reason in text for decision in plan.decisions)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import tiny_gguf as tiny
 
+from cython_kernels.isa import own_isa
 from cython_kernels.llama import LlamaTalker
 
 SHAPE = tiny.Shape()
@@ -341,7 +341,7 @@ def test_sequence_of_creations_leaves_no_descriptors(path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-FAST = platform.machine() == "x86_64" and " avx512_vnni" in Path("/proc/cpuinfo").read_text()
+FAST = own_isa() == "avx512-vnni"
 WIDE = tiny.Shape(hidden=128, layers=3, heads=6, kv_heads=2, head_dim=64, ffn=192, vocab=96)
 LONG = tiny.Shape(hidden=64, layers=1, heads=4, kv_heads=2, head_dim=160, ffn=128, vocab=64)
 

@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 import tiny_gguf as tiny
 
+from cython_kernels.isa import own_isa
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = (
     "et_talker_open et_talker_warm_up et_talker_file et_talker_llama et_talker_matvec "
-    "et_talker_matvec_weights et_talker_attend et_matvec et_ggml_graphs et_ggml_cpu et_gguf et_log "
+    "et_talker_matvec_weights et_talker_attend et_isa et_matvec et_ggml_graphs et_ggml_cpu et_gguf et_log "
     "et_weight_file"
 ).split()
 LIBRARIES = "libllama.so.0 libggml.so.0 libggml-base.so.0 libggml-cpu.so.0".split()
@@ -72,7 +74,7 @@ def test_random_use_under_sanitizers(program: Path, tmp_path: Path) -> None:
         tiny.write_talker(tmp_path / f"{precision}.gguf", tiny.talker(shape), precision)
         for precision, shape in SHAPES.items()
     ]
-    fast = 7 if " avx512_vnni" in Path("/proc/cpuinfo").read_text() else 0
+    fast = 7 if own_isa() == "avx512-vnni" else 0
     assert _run(program, tmp_path, files) == [[7, fast, 1], [7, fast, 1], [7, 0, 1]]
 
 
