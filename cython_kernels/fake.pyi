@@ -52,11 +52,21 @@ class FakePredictor(PredictorHandle):
     """Code predictor without a model: code g of frame k is (13 k + 7 g + 5) mod vocab, k the hidden state's
     value.
 
-    A sub-step sleeps substep_us microseconds; begin of frame fail_at fails (-1: none).
+    A sub-step sleeps substep_us microseconds; begin of frame fail_at fails (-1: none). With `decides` the
+    first local step is a decision (0 go on, 1 stop from frame stop_after on, -1: never), asked for with the
+    hidden state alone, and codebook 0 is a local step too.
     """
 
     def __init__(
-        self, groups: int, vocab: int, *, input_hidden: int, substep_us: int = 0, fail_at: int = -1
+        self,
+        groups: int,
+        vocab: int,
+        *,
+        input_hidden: int,
+        substep_us: int = 0,
+        fail_at: int = -1,
+        decides: bool = False,
+        stop_after: int = -1,
     ) -> None: ...
     @property
     def groups(self) -> int: ...

@@ -77,15 +77,43 @@ def quiet_runaway(frames: Iterable[npt.ArrayLike], limit: int, db: float) -> int
 def repeat_runaway(codes: Iterable[int], limit: int, longest: int) -> int | None:
     """Index of the code at which an utterance has run away into repetition; None when it has not."""
 
+class PlanStep(Protocol):
+    @property
+    def kind(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def codebook(self) -> int: ...
+    @property
+    def sampler(self) -> int: ...
+    @property
+    def row(self) -> int: ...
+    @property
+    def vocab(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+class Plan(Protocol):
+    """See `edgettsd.families.plan.FramePlan`."""
+
+    @property
+    def steps(self) -> Sequence[PlanStep]: ...
+
 class Generator:
-    """The frame loop over a talker and a code predictor. `tables[g]` [rows, hidden] are codebook g's rows."""
+    """The frame loop over a talker and a code predictor. `tables[g]` [rows, hidden] are codebook g's rows.
+
+    `plan` says which steps make a frame; `constant` float32 [hidden] is its constant row. ValueError where
+    plan, kernels, tables and pipe do not fit together.
+    """
 
     def __init__(
         self,
         pipe: Pipe,
         talker: TalkerHandle,
-        predictor: PredictorHandle,
+        predictor: PredictorHandle | None,
         tables: Sequence[npt.NDArray[Any]],
+        plan: Plan,
+        constant: npt.NDArray[np.float32] | None = None,
     ) -> None: ...
     def run(
         self,
@@ -94,10 +122,8 @@ class Generator:
         trailing: npt.NDArray[np.float32] | TextRows,
         pad_row: npt.NDArray[np.float32],
         *,
-        talker: SamplingParameters,
-        predictor: SamplingParameters,
-        eos: int,
-        banned: npt.NDArray[np.uint8] | None = None,
+        samplers: Sequence[SamplingParameters],
+        banned: Sequence[npt.NDArray[np.uint8] | None] = (),
         min_frames: int = 0,
         max_frames: int = 4096,
         drop_frames: int = 0,
@@ -109,8 +135,9 @@ class Generator:
         end_frames: int = 0,
         prefix: int = 0,
     ) -> dict[str, Any]:
-        """One segment into the pipe, without the GIL, until EOS, `max_frames`, abort or error.
+        """One segment into the pipe, without the GIL, until the plan's end, `max_frames`, abort or error.
 
+        `samplers` are the plan's; `banned` masks uint8 [vocab] ids of its first steps that are never drawn.
         The first `prefix` rows of the prompt are fed apart, and not again while the talker holds them.
         prompt [n, hidden] and trailing [m, hidden] float32, pad_row [hidden]; of a text that still grows
         `trailing` is TextRows, which are waited for. Returns frames, reason
@@ -118,7 +145,7 @@ class Generator:
         the codes [frames, groups] int16 of the first `collect` frames. It has run away (error "ok") when more
         than `repeat_frames` codes of codebook 0 in a row are those of up to `repeat_period` (at most 64)
         frames before, 0: never; or (error "runaway") when the decoder says so. With `end_frames` it is
-        complete after exactly so many frames, and neither EOS nor repetition ends it.
+        complete after exactly so many frames, and neither the plan's end nor repetition ends it.
         """
 
 class DecodeLoop:

@@ -40,7 +40,7 @@ cdef extern from "talker/et_talker.h" nogil:
 cdef extern from "predictor/et_predictor.h" nogil:
     ctypedef struct et_predictor:
         int input_hidden
-        int groups
+        int steps
         int vocab
         int (*begin)(et_predictor *, const float *, const float *, const float **) noexcept nogil
         int (*next)(et_predictor *, int, const float *, const float **) noexcept nogil

@@ -1,6 +1,5 @@
-/* See et_generate.h. Source of the loop: Qwen3TTSTalkerForConditionalGeneration.forward of qwen-tts 0.1.1:
- * the frame's codes are predicted from the hidden state that gave codebook 0, the next input is the sum of
- * the frame's 16 rows and of the text row whose turn it is. */
+/* See et_generate.h. All families have this in common: the frame's codes follow from the talker's last hidden state and
+ * logits, and the talker's next input is the sum of the codes' rows and of the text row whose turn it is. */
 #include "et_generate.h"
 
 #include <stdlib.h>
@@ -42,27 +41,38 @@ void et_table_add(const et_table *t, int row, float *out)
 }
 
 int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_predictor *predictor,
-                      const et_table *tables, int groups)
+                      const et_table *tables, const et_plan *plan, const float *constant)
 {
+    const int groups = pipe->config.groups, hidden = talker->hidden;
+    et_plan_needs needs;
     memset(g, 0, sizeof *g);
-    if (groups < 2 || groups > ET_MAX_GROUPS || groups != predictor->groups || groups != pipe->config.groups ||
-        predictor->input_hidden != talker->hidden || talker->vocab > ET_MAX_VOCAB || predictor->vocab > ET_MAX_VOCAB)
+    int err = et_plan_check(plan, groups, talker->vocab, predictor ? predictor->vocab : 0, &needs);
+    if (err || (needs.constant && !constant) || (needs.local && predictor->steps != needs.local) ||
+        (needs.local && predictor->input_hidden != hidden))
         return ET_E_ARG;
-    for (int i = 0; i < groups; i++)
-        if (tables[i].dim != talker->hidden || tables[i].rows < (i ? predictor->vocab : talker->vocab))
+    int vocab[ET_PLAN_STEPS] = {0};
+    for (int i = 0; i < plan->n; i++) {
+        const et_plan_step *s = &plan->steps[i];
+        if (s->kind == ET_PLAN_CODE && (tables[s->codebook].dim != hidden || tables[s->codebook].rows < s->vocab))
             return ET_E_ARG;
+        vocab[s->sampler] = s->vocab > vocab[s->sampler] ? s->vocab : vocab[s->sampler];
+    }
     g->pipe = pipe;
     g->talker = talker;
     g->predictor = predictor;
+    g->plan = *plan;
     g->step_ns = talker->warm_ns;
     memcpy(g->tables, tables, (size_t)groups * sizeof *tables);
-    g->row = calloc((size_t)talker->hidden, sizeof *g->row);
-    g->part = calloc((size_t)talker->hidden, sizeof *g->part);
-    int err = g->row && g->part ? ET_OK : ET_E_MEMORY;
-    if (!err)
-        err = et_sampler_init(&g->c0, talker->vocab);
-    if (!err)
-        err = et_sampler_init(&g->fine, predictor->vocab);
+    g->row = calloc((size_t)hidden, sizeof *g->row);
+    g->part = calloc((size_t)hidden, sizeof *g->part);
+    g->constant = needs.constant ? calloc((size_t)hidden, sizeof *g->constant) : NULL;
+    err = g->row && g->part && (g->constant || !needs.constant) ? ET_OK : ET_E_MEMORY;
+    if (g->constant)
+        memcpy(g->constant, constant, (size_t)hidden * sizeof *constant);
+    for (int i = 0; !err && i < needs.samplers; i++) {
+        err = et_sampler_init(&g->samplers[i], vocab[i]);
+        g->n_samplers += !err;
+    }
     if (err)
         et_generator_free(g);
     return err;
@@ -73,11 +83,13 @@ void et_generator_free(et_generator *g)
     et_delay_close(&g->delay);
     free(g->row);
     free(g->part);
+    free(g->constant);
     free(g->prefix);
-    g->row = g->part = g->prefix = NULL;
+    g->row = g->part = g->constant = g->prefix = NULL;
     g->n_prefix = 0;
-    et_sampler_free(&g->c0);
-    et_sampler_free(&g->fine);
+    for (int i = 0; i < g->n_samplers; i++)
+        et_sampler_free(&g->samplers[i]);
+    g->n_samplers = 0;
 }
 
 static void end(et_result *r, int reason, int error)
@@ -86,39 +98,81 @@ static void end(et_result *r, int reason, int error)
     r->error = error;
 }
 
-/* Codebooks 1.. of the frame whose codes[0] is known; g->row becomes the sum of the frame's rows. */
-static int predict_frame(et_generator *g, const et_segment *seg, int16_t *codes, et_result *r, et_step *step)
+/* The input row of a local step, NULL for none. g->part is the row of codebook `held`. */
+static const float *input_row(et_generator *g, const et_plan_step *s, int held)
 {
-    const int groups = g->predictor->groups;
-    const et_constraint free_draw = {.eos = -1};
-    const float *logits = NULL;
-    et_table_copy(&g->tables[0], codes[0], g->row);
-    for (int k = 1; k < groups; k++) {
-        int err = et_frames_alive(g->pipe, seg->bounds.generation);
-        if (err)
-            return err;
-        r->turn_ns += et_turn_enter(g->pipe);
-        int64_t t0 = et_now_ns();
-        if (k == 1) {
-            err = g->predictor->begin(g->predictor, g->talker->hidden_out(g->talker), g->row, &logits);
+    if (s->row == ET_PLAN_NO_ROW)
+        return NULL;
+    if (s->row == ET_PLAN_CONSTANT)
+        return g->constant;
+    if (s->row != held)
+        et_table_copy(&g->tables[s->row], g->frames.item.codes[s->row], g->part);
+    return g->part;
+}
+
+/* Local step number k of the frame. */
+static int ask(et_generator *g, const et_segment *seg, int k, const float *row, const float **logits, et_result *r,
+               et_step *step)
+{
+    int err = et_frames_alive(g->pipe, seg->bounds.generation);
+    if (err)
+        return err;
+    r->turn_ns += et_turn_enter(g->pipe);
+    int64_t t0 = et_now_ns();
+    err = k ? g->predictor->next(g->predictor, k, row, logits)
+            : g->predictor->begin(g->predictor, g->talker->hidden_out(g->talker), row, logits);
+    int64_t t1 = et_now_ns();
+    et_turn_leave(g->pipe);
+    r->predictor_ns += t1 - t0;
+    r->substeps++;
+    step->part_ns[ET_STEP_SUBSTEPS + k] = t1 - t0;
+    return err;
+}
+
+/* The steps of one frame: its codes go into the item to be pushed, the sum of their rows into g->row. Where the segment
+ * ends instead *reason says why. */
+static int make_frame(et_generator *g, const et_segment *seg, et_result *r, et_step *step, int *reason)
+{
+    const int hidden = g->talker->hidden;
+    et_frames *f = &g->frames;
+    int local = 0, held = -1;
+    for (int i = 0; i < g->plan.n; i++) {
+        const et_plan_step *s = &g->plan.steps[i];
+        const float *logits = NULL;
+        if (s->source == ET_PLAN_LOCAL) {
+            const float *row = input_row(g, s, held);
+            held = s->row >= 0 ? s->row : held;
+            int err = ask(g, seg, local++, row, &logits, r, step);
+            if (err)
+                return err;
         } else {
-            et_table_copy(&g->tables[k - 1], codes[k - 1], g->part);
-            for (int i = 0; i < g->talker->hidden; i++)
-                g->row[i] += g->part[i];
-            err = g->predictor->next(g->predictor, k - 1, g->part, &logits);
+            logits = g->talker->logits(g->talker);
         }
-        int64_t t1 = et_now_ns();
-        et_turn_leave(g->pipe);
-        if (err)
-            return err;
-        codes[k] = (int16_t)et_sampler_draw(&g->fine, logits, g->predictor->vocab, &seg->fine, &free_draw);
-        r->predictor_ns += t1 - t0;
-        r->sample_ns += et_now_ns() - t1;
-        r->substeps++;
-        step->part_ns[ET_STEP_SUBSTEPS + k - 1] = t1 - t0;
+        int64_t t0 = et_now_ns();
+        const et_constraint c = {.banned = seg->banned[i], .eos = s->end,
+                                 .ban_eos = seg->bounds.end_frames || f->frames < seg->min_frames};
+        et_sampler *sampler = &g->samplers[s->sampler];
+        int id = et_sampler_draw(sampler, logits, s->vocab, &seg->sampling[s->sampler], &c);
+        et_sampler_accept(sampler, id);
+        r->sample_ns += et_now_ns() - t0;
+        if (id == s->end) {
+            *reason = ET_COMPLETED;
+            return ET_OK;
+        }
+        if (s->kind != ET_PLAN_CODE)
+            continue;
+        if (s->codebook == 0 && (*reason = et_frames_admit(f, id)))
+            return ET_OK;
+        f->item.codes[s->codebook] = (int16_t)id;
+        et_table_copy(&g->tables[s->codebook], id, g->part);
+        if (held < 0)
+            memcpy(g->row, g->part, (size_t)hidden * sizeof *g->row);
+        else
+            for (int h = 0; h < hidden; h++)
+                g->row[h] += g->part[h];
+        held = s->codebook;
     }
-    step->n = (uint16_t)(groups - 1);
-    et_table_add(&g->tables[groups - 1], codes[groups - 1], g->row);
+    step->n = (uint16_t)local;
     return ET_OK;
 }
 
@@ -196,13 +250,13 @@ static int add_text(et_generator *g, const et_segment *seg, et_result *r)
 
 static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *codes, int max_codes)
 {
-    const int groups = g->predictor->groups;
+    const int groups = g->pipe->config.groups;
     et_frames *f = &g->frames;
     int err = et_frames_begin(f, g->pipe, &seg->bounds);
     if (err)
         return err;
-    et_sampler_restart(&g->c0, seg->seed, 2 * seg->stream);
-    et_sampler_restart(&g->fine, seg->seed, 2 * seg->stream + 1);
+    for (int i = 0; i < g->n_samplers; i++)
+        et_sampler_restart(&g->samplers[i], seg->seed, (uint64_t)g->n_samplers * seg->stream + (uint64_t)i);
 
     et_step step = {.n = (uint16_t)(seg->n_prompt < UINT16_MAX ? seg->n_prompt : UINT16_MAX)};
     if (et_pipe_tracing(g->pipe))
@@ -217,25 +271,15 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
         atomic_fetch_add_explicit(&g->pipe->generator_beat, 1, memory_order_relaxed);
         if ((err = et_frames_alive(g->pipe, seg->bounds.generation)))
             return err;
-        et_constraint c = {.banned = seg->banned, .eos = seg->eos,
-                           .ban_eos = seg->bounds.end_frames || f->frames < seg->min_frames};
-        t0 = step.t_ns = et_now_ns();
+        step.t_ns = et_now_ns();
         int64_t sampled = r->sample_ns, predicted = r->predictor_ns;
-        int c0 = et_sampler_draw(&g->c0, g->talker->logits(g->talker), g->talker->vocab, &seg->c0, &c);
-        et_sampler_accept(&g->c0, c0);
-        r->sample_ns += et_now_ns() - t0;
-        if (c0 == seg->eos) {
-            end(r, ET_COMPLETED, ET_OK);
-            return ET_OK;
-        }
-        int reason = et_frames_admit(f, c0);
+        int reason = 0;
+        if ((err = make_frame(g, seg, r, &step, &reason)))
+            return err;
         if (reason) {
             end(r, reason, ET_OK);
             return ET_OK;
         }
-        f->item.codes[0] = (int16_t)c0;
-        if ((err = predict_frame(g, seg, f->item.codes, r, &step)))
-            return err;
         /* The step of the first frame was part of the prefill: it counts like the last one before. */
         int64_t work = g->step_ns + r->predictor_ns - predicted + r->sample_ns - sampled;
         int64_t waited = f->wait_ns;

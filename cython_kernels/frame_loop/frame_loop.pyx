@@ -11,6 +11,25 @@ import numpy as np
 from cython_kernels.pipe import ERROR_NAMES, REASON_NAMES
 from cython_kernels.limits cimport ET_MAX_CHUNK, ET_MAX_GROUPS, ET_MAX_PERIOD, ET_MAX_SIZES, ET_MAX_STEPS, ET_MAX_VOCAB
 
+cdef extern from "frame_loop/et_plan.h" nogil:
+    enum:
+        ET_PLAN_STEPS
+        ET_PLAN_CODE
+        ET_PLAN_STOP
+        ET_PLAN_TALKER
+        ET_PLAN_LOCAL
+    ctypedef struct et_plan_step:
+        int kind
+        int source
+        int codebook
+        int sampler
+        int row
+        int vocab
+        int end
+    ctypedef struct et_plan:
+        int n
+        et_plan_step steps[ET_PLAN_STEPS]
+
 cdef extern from "frame_loop/et_generate.h" nogil:
     ctypedef struct et_table:
         const void *data
@@ -26,10 +45,8 @@ cdef extern from "frame_loop/et_generate.h" nogil:
         int n_prefix
         et_rows *rows
         const float *pad_row
-        et_sampling c0
-        et_sampling fine
-        int eos
-        const uint8_t *banned
+        et_sampling sampling[ET_PLAN_STEPS]
+        const uint8_t *banned[ET_PLAN_STEPS]
         int min_frames
         uint64_t seed
         uint64_t stream
@@ -50,7 +67,7 @@ cdef extern from "frame_loop/et_generate.h" nogil:
         int substeps
         int steps
     int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_predictor *predictor,
-                          const et_table *tables, int groups)
+                          const et_table *tables, const et_plan *plan, const float *constant)
     void et_generator_free(et_generator *g)
     void et_generate(et_generator *g, const et_segment *seg, et_result *result, int16_t *codes, int max_codes)
 
@@ -213,21 +230,40 @@ cdef const float *_rows(array, int hidden, name, int *n) except? NULL:
     return &view[0, 0]
 
 
+cdef int _plan(et_plan *c, plan, int talker_vocab, int local_vocab) except -1:
+    kinds, sources = {"code": ET_PLAN_CODE, "stop": ET_PLAN_STOP}, {"talker": ET_PLAN_TALKER, "local": ET_PLAN_LOCAL}
+    memset(c, 0, sizeof(et_plan))
+    if not 1 <= len(plan.steps) <= ET_PLAN_STEPS:
+        raise ValueError(f"plan has {len(plan.steps)} steps: allowed is 1 to {ET_PLAN_STEPS}")
+    c.n = len(plan.steps)
+    for i, step in enumerate(plan.steps):
+        if step.kind not in kinds or step.source not in sources:
+            raise ValueError(f"plan step {i} is {step}: kind is code or stop, source talker or local")
+        vocab = step.vocab or (talker_vocab if step.source == "talker" else local_vocab)
+        if step.kind == "code" and vocab > ET_MAX_VOCAB:
+            raise ValueError(f"plan step {i} draws one of {vocab} codes: at most {ET_MAX_VOCAB} are allowed")
+        c.steps[i] = et_plan_step(kinds[step.kind], sources[step.source], step.codebook, step.sampler, step.row, vocab,
+                                  step.end)
+    return 0
+
+
 cdef class Generator:
     cdef et_generator g
+    cdef et_plan plan
     cdef et_talker *talker
     cdef object keep
-    cdef int groups, hidden, vocab
+    cdef int groups, hidden, samplers
     cdef bint ready
 
-    def __cinit__(self, Pipe pipe, TalkerHandle talker, PredictorHandle predictor, tables):
+    def __cinit__(self, Pipe pipe, TalkerHandle talker, PredictorHandle predictor, tables, plan, constant=None):
         cdef et_table c_tables[ET_MAX_GROUPS]
         cdef const unsigned char[:, ::1] view
-        if len(tables) != predictor.predictor.groups or len(tables) > ET_MAX_GROUPS:
-            raise ValueError(f"tables: {len(tables)} given, {predictor.predictor.groups} expected")
-        if max(talker.talker.vocab, predictor.predictor.vocab) > ET_MAX_VOCAB:
-            raise ValueError(f"generator: talker {talker.talker.vocab} and predictor {predictor.predictor.vocab} codes: "
-                             f"at most {ET_MAX_VOCAB} are allowed")
+        cdef const float[::1] row
+        cdef const float *c_row = NULL
+        cdef et_predictor *local = NULL if predictor is None else predictor.predictor
+        cdef int local_vocab = 0 if predictor is None else local.vocab
+        if len(tables) != pipe.groups:
+            raise ValueError(f"tables: {len(tables)} given, {pipe.groups} expected")
         for i, table in enumerate(tables):
             if table.ndim != 2 or table.dtype not in (np.float32, np.float16) or not table.flags.c_contiguous:
                 raise ValueError(f"table {i} is {table.dtype} {table.shape}: contiguous float16 or float32 [rows, dim]")
@@ -235,25 +271,32 @@ cdef class Generator:
             c_tables[i].data = &view[0, 0]
             c_tables[i].rows, c_tables[i].dim = table.shape
             c_tables[i].f16 = table.dtype == np.float16
+        if constant is not None:
+            if constant.shape != (talker.talker.hidden,) or constant.dtype != np.float32:
+                raise ValueError(f"constant is {constant.dtype} {constant.shape}: float32 [{talker.talker.hidden}] "
+                                 "expected")
+            row = np.ascontiguousarray(constant)
+            c_row = &row[0]
         self.ready = False
-        cdef int err = et_generator_init(&self.g, pipe.ptr, talker.talker, predictor.predictor, c_tables, len(tables))
+        _plan(&self.plan, plan, talker.talker.vocab, local_vocab)
+        cdef int err = et_generator_init(&self.g, pipe.ptr, talker.talker, local, c_tables, &self.plan, c_row)
         if err:
+            inner = "none" if predictor is None else f"{local.input_hidden} x {local.vocab}, {local.steps} steps"
             raise ValueError(f"generator: {ERROR_NAMES[err]}: talker {talker.talker.hidden} x {talker.talker.vocab}, "
-                             f"predictor {predictor.predictor.input_hidden} x {predictor.predictor.vocab}, pipe and "
-                             f"predictor groups {pipe.groups} and {predictor.predictor.groups}, tables "
-                             f"{[t.shape for t in tables]} do not fit together")
+                             f"predictor {inner}, codebooks {pipe.groups}, tables {[t.shape for t in tables]} and "
+                             f"plan {plan} do not fit together")
         self.ready = True
         self.talker = talker.talker
-        self.groups = predictor.predictor.groups
+        self.groups = pipe.groups
+        self.samplers = 1 + max(step.sampler for step in plan.steps)
         self.hidden = talker.talker.hidden
-        self.vocab = talker.talker.vocab
         self.keep = (pipe, talker, predictor, list(tables))
 
     def __dealloc__(self):
         if self.ready:
             et_generator_free(&self.g)
 
-    def run(self, uint32_t generation, prompt, trailing, pad_row, *, talker, predictor, int eos, banned=None,
+    def run(self, uint32_t generation, prompt, trailing, pad_row, *, samplers, banned=(),
             int min_frames=0, int max_frames=4096, int drop_frames=0, uint64_t seed=0, uint64_t stream=0,
             int collect=0, int repeat_frames=0, int repeat_period=0, int end_frames=0,
             int prefix=0):
@@ -284,13 +327,19 @@ cdef class Generator:
         seg.rows = rows.ptr
         pad_row = np.ascontiguousarray(pad_row).reshape(1, -1)
         seg.pad_row = _rows(pad_row, self.hidden, "pad_row", &n)
-        seg.c0, seg.fine = _sampling(talker), _sampling(predictor)
-        seg.eos = eos
-        if banned is not None:
-            if banned.shape != (self.vocab,) or banned.dtype != np.uint8:
-                raise ValueError(f"banned is {banned.dtype} {banned.shape}: uint8 [{self.vocab}] expected")
-            mask = banned
-            seg.banned = &mask[0]
+        if len(samplers) != self.samplers:
+            raise ValueError(f"samplers: {len(samplers)} given, {self.samplers} expected")
+        for i, sampler in enumerate(samplers):
+            seg.sampling[i] = _sampling(sampler)
+        if len(banned) > self.plan.n:
+            raise ValueError(f"banned: {len(banned)} masks given, the plan has {self.plan.n} steps")
+        for i, ids in enumerate(banned):
+            if ids is None:
+                continue
+            if ids.shape != (self.plan.steps[i].vocab,) or ids.dtype != np.uint8 or not ids.flags.c_contiguous:
+                raise ValueError(f"banned[{i}] is {ids.dtype} {ids.shape}: uint8 [{self.plan.steps[i].vocab}] expected")
+            mask = ids
+            seg.banned[i] = &mask[0]
         if repeat_frames < 0 or not 0 <= repeat_period <= ET_MAX_PERIOD:
             raise ValueError(f"repeat_frames is {repeat_frames} and repeat_period {repeat_period}: "
                              f"allowed is 0 or more, and 0 to {ET_MAX_PERIOD}")

@@ -1,4 +1,4 @@
-/* The code predictor: codebooks 1.. of one frame, one sub-step each. */
+/* The code predictor: the local steps of one frame, each giving logits from which a code or a decision is drawn. */
 #ifndef ET_PREDICTOR_H
 #define ET_PREDICTOR_H
 
@@ -9,14 +9,14 @@ typedef struct et_predictor et_predictor;
 struct et_predictor {
     void *self;
     int input_hidden; /* floats of an input row (the talker's hidden size) */
-    int groups;       /* codebooks of a frame, code 0 included */
-    int vocab;        /* logits of one codebook */
+    int steps;        /* local steps of a frame */
+    int vocab;        /* logits of a step */
 
-    /* Start a frame with the talker's hidden state (position 0) and the row of code 0 (position 1), both
-     * [input_hidden]; *logits [vocab] are those of codebook 1. */
-    int (*begin)(et_predictor *p, const float *hidden, const float *row0, const float **logits);
-    /* Feed the row of codebook `group` (1 .. groups-2); *logits are those of codebook group+1. */
-    int (*next)(et_predictor *p, int group, const float *row, const float **logits);
+    /* Start a frame with the talker's hidden state and a row behind it, both [input_hidden]; row is NULL where the
+     * frame plan has none there. *logits [vocab] are those of step 0. */
+    int (*begin)(et_predictor *p, const float *hidden, const float *row, const float **logits);
+    /* Feed a row; *logits are those of step `step`, 1 .. steps-1, in this order. */
+    int (*next)(et_predictor *p, int step, const float *row, const float **logits);
 };
 
 #endif

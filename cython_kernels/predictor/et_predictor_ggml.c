@@ -142,6 +142,8 @@ static int run(et_predictor_model *m, int group, const float **logits)
 static int begin(et_predictor *base, const float *hidden, const float *row0, const float **logits)
 {
     et_predictor_model *m = base->self;
+    if (!row0)
+        return ET_E_ARG;
     float *input = m->input->data;
     memcpy(input, hidden, (size_t)base->input_hidden * sizeof *input);
     memcpy(input + base->input_hidden, row0, (size_t)base->input_hidden * sizeof *input);
@@ -151,7 +153,7 @@ static int begin(et_predictor *base, const float *hidden, const float *row0, con
 static int next(et_predictor *base, int group, const float *row, const float **logits)
 {
     et_predictor_model *m = base->self;
-    if (group < 1 || group > base->groups - 2 || group != m->next_group)
+    if (group < 1 || group > base->steps - 1 || group != m->next_group)
         return ET_E_ARG;
     memcpy(m->input->data, row, (size_t)base->input_hidden * sizeof *row);
     return run(m, group + 1, logits);
@@ -166,7 +168,7 @@ static int warm_up(et_predictor_model *m)
     if (!zeros)
         return ET_E_MEMORY;
     int rc = begin(&m->base, zeros, zeros, &logits);
-    for (int group = 1; rc == ET_OK && group < m->base.groups - 1; group++)
+    for (int group = 1; rc == ET_OK && group < m->base.steps; group++)
         rc = next(&m->base, group, zeros, &logits);
     free(zeros);
     m->next_group = 0;
@@ -209,7 +211,7 @@ int et_ggml_predictor_create(const char *path, int threads, const char *weight_f
     m->base = (et_predictor){
         .self = m,
         .input_hidden = m->shape.input_hidden,
-        .groups = m->shape.groups,
+        .steps = m->shape.groups - 1,
         .vocab = m->shape.vocab,
         .begin = begin,
         .next = next,

@@ -55,7 +55,7 @@ cdef class GgmlPredictor(PredictorHandle):
 
     @property
     def groups(self):
-        return self.predictor.groups
+        return self.predictor.steps + 1
 
     @property
     def vocab(self):
@@ -115,6 +115,6 @@ cdef class GgmlPredictor(PredictorHandle):
         with nogil:
             rc = self.predictor.next(self.predictor, group, &r[0], &logits)
         if rc == ET_E_ARG:
-            raise ValueError(f"group is {group}: rows of codebooks 1 to {self.predictor.groups - 2} follow begin "
+            raise ValueError(f"group is {group}: rows of codebooks 1 to {self.predictor.steps - 1} follow begin "
                              f"one by one")
         return self._copy(rc, logits)

@@ -110,48 +110,49 @@ void et_fake_talker_free(et_fake_talker *t)
 
 /* --- code predictor ---------------------------------------------------------------------------------- */
 
-static int predictor_step(et_fake_predictor *p, int group, const float **logits)
+static int predictor_step(et_fake_predictor *p, int step, const float **logits)
 {
-    choose(p->logits, p->base.vocab, (int)((13LL * p->frame + 7 * group + 5) % p->base.vocab));
-    p->next_group = group;
+    const int group = p->decides ? step - 1 : step + 1;
+    bool stop = p->stop_after >= 0 && p->frame >= p->stop_after;
+    choose(p->logits, p->base.vocab, group < 0 ? stop : (int)((13LL * p->frame + 7 * group + 5) % p->base.vocab));
+    p->next_step = step + 1;
     *logits = p->logits;
     return ET_OK;
 }
 
-static int predictor_begin(et_predictor *base, const float *hidden, const float *row0, const float **logits)
+static int predictor_begin(et_predictor *base, const float *hidden, const float *row, const float **logits)
 {
     et_fake_predictor *p = base->self;
-    (void)row0;
     count(&p->counts.calls, 1);
     spend(p->substep_us);
-    p->next_group = 0;
-    if (!(hidden[0] >= 0 && hidden[0] < 1e9f))
+    p->next_step = 0;
+    /* A decision is asked for with the hidden state alone. */
+    if (!(hidden[0] >= 0 && hidden[0] < 1e9f) || p->decides != !row)
         return ET_E_ARG;
     p->frame = (int)lroundf(hidden[0]);
     if (p->frame == p->fail_at)
         return ET_E_BACKEND;
     count(&p->counts.units, 1);
-    return predictor_step(p, 1, logits);
+    return predictor_step(p, 0, logits);
 }
 
-static int predictor_next(et_predictor *base, int group, const float *row, const float **logits)
+static int predictor_next(et_predictor *base, int step, const float *row, const float **logits)
 {
     et_fake_predictor *p = base->self;
-    (void)row;
-    if (group < 1 || group > base->groups - 2 || group != p->next_group)
+    if (step < 1 || step > base->steps - 1 || step != p->next_step || !row)
         return ET_E_ARG;
     count(&p->counts.calls, 1);
     spend(p->substep_us);
-    return predictor_step(p, group + 1, logits);
+    return predictor_step(p, step, logits);
 }
 
-int et_fake_predictor_init(et_fake_predictor *p, int input_hidden, int groups, int vocab)
+int et_fake_predictor_init(et_fake_predictor *p, int input_hidden, int steps, int vocab)
 {
     memset(p, 0, sizeof *p);
     p->base = (et_predictor){
         .self = p,
         .input_hidden = input_hidden,
-        .groups = groups,
+        .steps = steps,
         .vocab = vocab,
         .begin = predictor_begin,
         .next = predictor_next,

@@ -4,6 +4,7 @@
  * Formulas (k: feeds since reset, the prompt is 0; n: frames decoded since reset):
  *   code 0 of frame k      (31 k + 7) mod codes, or eos_id from k = eos_after on; hidden state: all values k
  *   code g of frame k      (13 k + 7 g + 5) mod vocab, k taken from the hidden state
+ *   decision of frame k    1 (stop) from k = stop_after on, else 0
  *   sample i of frame n    (((257 * sum of code g * (2 g + 1)) + 1031 n + 97 i) mod 32749 - 16374) / 32768
  * Logits are 50 for the code and -50 elsewhere.
  *
@@ -13,6 +14,7 @@
 #ifndef ET_FAKE_H
 #define ET_FAKE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "decoder/et_decoder.h"
@@ -44,7 +46,9 @@ typedef struct {
     et_fake_tally counts;
     int substep_us;
     int fail_at;            /* frame (value of the hidden state) whose begin fails, < 0: none */
-    int frame, next_group;
+    bool decides;           /* step 0 is the decision, the others are codes 0.. ; else they are codes 1.. */
+    int stop_after;         /* < 0: never */
+    int frame, next_step;
     float *logits;
 } et_fake_predictor;
 
@@ -61,7 +65,7 @@ typedef struct {
 /* Fill in the table and allocate the buffers; the other fields are set by the caller. ET_OK or ET_E_MEMORY. */
 int et_fake_talker_init(et_fake_talker *t, int hidden, int vocab, int max_context);
 void et_fake_talker_free(et_fake_talker *t);
-int et_fake_predictor_init(et_fake_predictor *p, int input_hidden, int groups, int vocab);
+int et_fake_predictor_init(et_fake_predictor *p, int input_hidden, int steps, int vocab);
 void et_fake_predictor_free(et_fake_predictor *p);
 void et_fake_decoder_free(et_fake_decoder *d);
 void et_fake_decoder_init(et_fake_decoder *d, int groups, int samples_per_frame, const int *sizes, int n_sizes);

@@ -31,6 +31,8 @@ cdef extern from "testing/et_fake.h" nogil:
         et_fake_tally counts
         int substep_us
         int fail_at
+        bint decides
+        int stop_after
     ctypedef struct et_fake_decoder:
         et_decoder base
         et_fake_tally counts
@@ -40,7 +42,7 @@ cdef extern from "testing/et_fake.h" nogil:
         int n_levels
     int et_fake_talker_init(et_fake_talker *t, int hidden, int vocab, int max_context)
     void et_fake_talker_free(et_fake_talker *t)
-    int et_fake_predictor_init(et_fake_predictor *p, int input_hidden, int groups, int vocab)
+    int et_fake_predictor_init(et_fake_predictor *p, int input_hidden, int steps, int vocab)
     void et_fake_predictor_free(et_fake_predictor *p)
     void et_fake_decoder_free(et_fake_decoder *d)
     void et_fake_decoder_init(et_fake_decoder *d, int groups, int samples_per_frame, const int *sizes, int n_sizes)
@@ -143,13 +145,15 @@ cdef class FakeTalker(TalkerHandle):
 cdef class FakePredictor(PredictorHandle):
     cdef et_fake_predictor _p
 
-    def __cinit__(self, groups, vocab, *, input_hidden, substep_us=0, fail_at=-1):
+    def __cinit__(self, groups, vocab, *, input_hidden, substep_us=0, fail_at=-1, decides=False, stop_after=-1):
+        steps = _bounded("groups", groups, 1 if decides else 2, ET_MAX_GROUPS) + (1 if decides else -1)
         if et_fake_predictor_init(&self._p, _bounded("input_hidden", input_hidden, 1, 65536),
-                                  _bounded("groups", groups, 2, ET_MAX_GROUPS),
-                                  _bounded("vocab", vocab, 2, 32768)) != ET_OK:
+                                  steps, _bounded("vocab", vocab, 2, 32768)) != ET_OK:
             raise MemoryError("fake predictor")
         self._p.substep_us = _bounded("substep_us", substep_us, 0, 60000000)
         self._p.fail_at = _bounded("fail_at", fail_at, -1, 1 << 30)
+        self._p.decides = decides
+        self._p.stop_after = _bounded("stop_after", stop_after, -1, 1 << 30)
         self.predictor = &self._p.base
 
     def __dealloc__(self):
@@ -157,7 +161,7 @@ cdef class FakePredictor(PredictorHandle):
 
     @property
     def groups(self):
-        return self._p.base.groups
+        return self._p.base.steps + (-1 if self._p.decides else 1)
 
     @property
     def vocab(self):

@@ -17,8 +17,9 @@ from edgettsd import families
 from edgettsd.config import Config
 from edgettsd.engine._api import SpeakOptions
 from edgettsd.engine.accelerator import open_decoder
-from edgettsd.engine.parts import ModelInfo, Parts, Segment
+from edgettsd.engine.parts import ModelInfo, Parts, Rows, Segment
 from edgettsd.engine.sources import FrameSource, LocalFrames
+from edgettsd.families.plan import FramePlan
 from edgettsd.hw import adapt, load_profile
 from edgettsd.hw.cache import cache_folder, weight_file
 from edgettsd.models.store import Bundle, open_bundle
@@ -48,6 +49,15 @@ class BundleParts(ABC):
     @abstractmethod
     def check(self, options: SpeakOptions) -> None:
         """Raise UnknownVoiceError or InvalidOptionError for what this model cannot do."""
+
+    @property
+    @abstractmethod
+    def plan(self) -> FramePlan:
+        """Which steps make a frame."""
+
+    def constant(self) -> Rows | None:
+        """The constant row of the local steps: none."""
+        return None
 
     @abstractmethod
     def tables(self) -> Sequence[npt.NDArray[Any]]:
@@ -81,7 +91,7 @@ class BundleParts(ABC):
         log.debug("talker: %d MB of weights in files", kernel.file_bytes >> 20)
         return kernel
 
-    def predictor(self) -> PredictorHandle:
+    def predictor(self) -> PredictorHandle | None:
         """The code predictor; it shares the talker's thread."""
         threads = self._threads("threads_generator")
         kernel = GgmlPredictor(

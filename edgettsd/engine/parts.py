@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,7 @@ import numpy.typing as npt
 from cython_kernels.pipe import DecoderHandle, Pipe, PredictorHandle, TalkerHandle
 from edgettsd.engine._api import SpeakOptions, Voice
 from edgettsd.engine.sources import FrameSource, LocalFrames
-
-if TYPE_CHECKING:
-    from edgettsd.families.qwen3_tts.sampling import Sampling
+from edgettsd.families.plan import FramePlan, LoopSampling, talker_first
 
 Rows = npt.NDArray[np.float32]
 
@@ -47,17 +45,21 @@ class ModelInfo:
 class Segment:
     """Everything the frame loop needs for one sentence; H is the talker's hidden size.
 
-    `prompt` [n, H], `trailing` [m, H] and `pad_row` [H] float32; `banned` uint8 [talker vocab] marks ids of
-    codebook 0 that are never drawn; the first `prefix` rows of the prompt come again in the next one of the
-    same voice; `drop_frames` leading frames are decoded and dropped. With
-    `end_frames` the sentence is complete after exactly so many frames, dropped ones included; 0: at EOS.
+    `prompt` [n, H], `trailing` [m, H] and `pad_row` [H] float32. `samplers` are those of the frame plan;
+    `banned` has for each of its first steps None or a mask uint8 [vocab] of ids that are never drawn. The
+    first `prefix` rows of the prompt come again in the next one of the same voice; `drop_frames` leading
+    frames are decoded and dropped. The plan's end is not drawn before `min_frames`; at `max_frames` the
+    sentence ends by its limit. With `end_frames` it is complete after exactly so many frames, dropped ones
+    included; 0: at the plan's end.
     """
 
     prompt: Rows
     trailing: Rows
     pad_row: Rows
-    sampling: Sampling
-    banned: npt.NDArray[np.uint8] | None = None
+    samplers: tuple[LoopSampling, ...]
+    banned: tuple[npt.NDArray[np.uint8] | None, ...] = ()
+    min_frames: int = 0
+    max_frames: int = 4096
     drop_frames: int = 0
     end_frames: int = 0
     prefix: int = 0
@@ -94,8 +96,20 @@ class Parts(Protocol):
 class TalkerParts(Protocol):
     """What frames are made of here; everything is called in the generator thread."""
 
+    @property
+    def plan(self) -> FramePlan:
+        """Which steps make a frame."""
+        ...
+
     def talker(self) -> TalkerHandle: ...
-    def predictor(self) -> PredictorHandle: ...
+
+    def predictor(self) -> PredictorHandle | None:
+        """What makes the plan's local steps; None where it has none."""
+        ...
+
+    def constant(self) -> Rows | None:
+        """The constant row [H] of the local steps; None where the plan has none."""
+        ...
 
     def tables(self) -> Sequence[npt.NDArray[Any]]:
         """Embedding rows of every codebook, [rows, H] each, float32 or float16."""
@@ -122,6 +136,11 @@ class FakeParts:
     levels: Sequence[int] = ()
     groups: int = 16
     hidden: int = 8
+    sample_rate: int = 24_000
+    samples_per_frame: int = 1920
+    # Ids of codebook 0, the last of which ends; of the others.
+    vocab: int = 2151
+    codes: int = 2048
     drop_frames: int = 0
     end_frames: int = 0
     # What is told of a sentence's length beforehand.
@@ -136,7 +155,9 @@ class FakeParts:
 
     def __post_init__(self) -> None:
         voices = (Voice("fake", ("english",), "a scripted voice"),)
-        self.info = ModelInfo("fake", 24_000, 1920, self.groups, voices, ("auto", "english"))
+        self.info = ModelInfo(
+            "fake", self.sample_rate, self.samples_per_frame, self.groups, voices, ("auto", "english")
+        )
 
     def check(self, options: SpeakOptions) -> None:
         """Everything is accepted."""
@@ -144,6 +165,15 @@ class FakeParts:
     def source(self, pipe: Pipe) -> FrameSource:
         """The scripted talker and predictor."""
         return LocalFrames(pipe, self)
+
+    @property
+    def plan(self) -> FramePlan:
+        """The talker's code with the end, then the others."""
+        return talker_first(self.groups, self.vocab - 1)
+
+    def constant(self) -> Rows | None:
+        """None."""
+        return None
 
     def talker(self) -> TalkerHandle:
         """A talker that says EOS after `eos_after` frames."""
@@ -154,9 +184,9 @@ class FakeParts:
             raise RuntimeError("scripted failure to load")
         return FakeTalker(
             self.hidden,
-            3072,
+            self.vocab,
             eos_after=self.eos_after,
-            eos_id=2150,
+            eos_id=self.vocab - 1,
             step_us=self.step_us,
             fail_at=self.talker_fail_at,
             script=self.script,
@@ -167,7 +197,7 @@ class FakeParts:
         """A predictor with deterministic codes."""
         from cython_kernels.fake import FakePredictor
 
-        return FakePredictor(self.groups, 2048, input_hidden=self.hidden, substep_us=self.substep_us)
+        return FakePredictor(self.groups, self.codes, input_hidden=self.hidden, substep_us=self.substep_us)
 
     def decoder(self) -> DecoderHandle:
         """A decoder whose samples are a function of the codes."""
@@ -175,7 +205,7 @@ class FakeParts:
 
         return FakeDecoder(
             self.groups,
-            1920,
+            self.samples_per_frame,
             (1, 4, 8),
             frame_us=self.decode_us,
             fail_at=self.decoder_fail_at,
@@ -184,7 +214,9 @@ class FakeParts:
 
     def tables(self) -> Sequence[npt.NDArray[Any]]:
         """Zero rows."""
-        return [np.zeros((3072 if g == 0 else 2048, self.hidden), np.float32) for g in range(self.groups)]
+        return [
+            np.zeros((self.codes if g else self.vocab, self.hidden), np.float32) for g in range(self.groups)
+        ]
 
     def segment(self, text: str, options: SpeakOptions) -> Segment:
         """Greedy, without any text rows."""
@@ -192,15 +224,14 @@ class FakeParts:
             raise self.segment_error
         if self.dies:
             raise SystemExit("scripted end of a thread")
-        from edgettsd.families.qwen3_tts.sampling import LoopSampling, Sampling
-
         greedy = LoopSampling(do_sample=False)
         zeros = np.zeros((1, self.hidden), np.float32)
         return Segment(
             zeros,
             zeros[:0],
             zeros[0],
-            Sampling(talker=greedy, predictor=greedy, eos=2150),
+            (greedy, greedy),
+            min_frames=2,
             drop_frames=self.drop_frames,
             end_frames=self.end_frames,
         )

@@ -34,7 +34,7 @@ static void *generate(void *arg)
     et_fake_predictor c;
     et_table tables[GROUPS];
     static float rows[VOCAB * HIDDEN], zero[HIDDEN];
-    if (et_fake_talker_init(&t, HIDDEN, VOCAB, 4096) || et_fake_predictor_init(&c, HIDDEN, GROUPS, VOCAB))
+    if (et_fake_talker_init(&t, HIDDEN, VOCAB, 4096) || et_fake_predictor_init(&c, HIDDEN, GROUPS - 1, VOCAB))
         fail("memory");
     t.eos_id = EOS;
     t.codes = EOS;
@@ -43,7 +43,11 @@ static void *generate(void *arg)
     for (int g = 0; g < GROUPS; g++)
         tables[g] = (et_table){.data = rows, .rows = VOCAB, .dim = HIDDEN};
     et_generator g;
-    if (et_generator_init(&g, p, &t.base, &c.base, tables, GROUPS))
+    et_plan plan = {.n = GROUPS};
+    for (int k = 0; k < GROUPS; k++)
+        plan.steps[k] = (et_plan_step){.kind = ET_PLAN_CODE, .source = k ? ET_PLAN_LOCAL : ET_PLAN_TALKER, .codebook = k,
+                                       .sampler = k > 0, .row = k - 1, .vocab = VOCAB, .end = k ? -1 : EOS};
+    if (et_generator_init(&g, p, &t.base, &c.base, tables, &plan, NULL))
         fail("generator");
     uint32_t done = 0;
     while (!atomic_load(&p->stop)) {
@@ -56,7 +60,7 @@ static void *generate(void *arg)
         /* One in eight runs away into silence (see the decoder's levels), the others end by themselves. */
         t.eos_after = generation % 8 == 0 ? -1 : (int)(generation % 40);
         et_bounds bounds = {.generation = generation, .max_frames = 400, .repeat_frames = 50, .repeat_period = 8};
-        et_segment seg = {.bounds = bounds, .prompt = zero, .n_prompt = 1, .pad_row = zero, .eos = EOS};
+        et_segment seg = {.bounds = bounds, .prompt = zero, .n_prompt = 1, .pad_row = zero};
         et_result r;
         et_generate(&g, &seg, &r, NULL, 0);
         if (r.reason == ET_ABORTED)

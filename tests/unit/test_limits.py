@@ -33,6 +33,7 @@ from cython_kernels.sampler import Sampler
 from edgettsd import limits
 from edgettsd.config import Config, ConfigError
 from edgettsd.errors import ModelInvalidError
+from edgettsd.families.plan import talker_first
 from edgettsd.models.manifest import parse_manifest
 
 REFUSALS = (ModelInvalidError, ConfigError, ValueError)
@@ -134,6 +135,7 @@ def generator(talker_vocab: int | None = None, predictor_vocab: int | None = Non
             FakeTalker(4, first, eos_after=3, eos_id=first - 1),
             FakePredictor(2, second, input_hidden=4),
             tables,
+            talker_first(2, first - 1),
         )
 
     return way
@@ -143,7 +145,13 @@ def repeat_period(value: int, folder: Path) -> None:
     """Frame loop that looks for a pattern of this length."""
     pipe = Pipe(2, 8, 24000)
     talker = FakeTalker(4, 8, eos_after=1, eos_id=7)
-    loop = Generator(pipe, talker, FakePredictor(2, 8, input_hidden=4), [np.zeros((8, 4), np.float32)] * 2)
+    loop = Generator(
+        pipe,
+        talker,
+        FakePredictor(2, 8, input_hidden=4),
+        [np.zeros((8, 4), np.float32)] * 2,
+        talker_first(2, 7),
+    )
     rows = np.zeros((1, 4), np.float32)
     sampling = SimpleNamespace(do_sample=False, temperature=1.0, top_k=0, top_p=1.0, repetition_penalty=1.0)
     loop.run(
@@ -151,9 +159,7 @@ def repeat_period(value: int, folder: Path) -> None:
         rows,
         rows,
         rows[0],
-        talker=sampling,
-        predictor=sampling,
-        eos=7,
+        samplers=(sampling, sampling),
         repeat_frames=1,
         repeat_period=value,
     )
@@ -359,14 +365,12 @@ def test_the_largest_code_keeps_its_sign() -> None:
     tables = [np.zeros((limits.MAX_VOCAB, 4), np.float32), np.zeros((8, 4), np.float32)]
     rows = np.zeros((1, 4), np.float32)
     greedy = SimpleNamespace(do_sample=False, temperature=1.0, top_k=0, top_p=1.0, repetition_penalty=1.0)
-    result = Generator(pipe, talker, FakePredictor(2, 8, input_hidden=4), tables).run(
+    result = Generator(pipe, talker, FakePredictor(2, 8, input_hidden=4), tables, talker_first(2, 1)).run(
         pipe.next_generation(),
         rows,
         rows,
         rows[0],
-        talker=greedy,
-        predictor=greedy,
-        eos=1,
+        samplers=(greedy, greedy),
         max_frames=2,
         collect=2,
     )

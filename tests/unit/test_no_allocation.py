@@ -16,7 +16,7 @@ sys.path.insert(0, sys.argv[1])
 from engine_rig import drive, with_config
 from cython_kernels.playout import FakeSink
 from edgettsd.engine.parts import FakeParts
-from edgettsd.families.qwen3_tts.sampling import LoopSampling, Sampling
+from edgettsd.families.plan import LoopSampling
 
 allocations = ctypes.CDLL(None).allocations
 allocations.restype = ctypes.c_ulong
@@ -26,7 +26,7 @@ class Sampled(FakeParts):
         # More candidates than any default has: the C library's sort would ask for memory.
         many = LoopSampling(do_sample=True, top_k=1000, top_p=0.9)
         segment = FakeParts.segment(self, text, options)
-        return dataclasses.replace(segment, sampling=Sampling(many, many, eos=2150))
+        return dataclasses.replace(segment, samplers=(many, many))
 
 async def test(rig):
     counts = []

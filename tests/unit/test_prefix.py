@@ -13,7 +13,7 @@ from cython_kernels.frame_loop import Generator
 from cython_kernels.llama import LlamaTalker
 from cython_kernels.pipe import Pipe
 from cython_kernels.predictor import GgmlPredictor
-from edgettsd.families.qwen3_tts.sampling import LoopSampling
+from edgettsd.families.plan import LoopSampling, talker_first
 
 Rows = npt.NDArray[np.float32]
 
@@ -31,7 +31,7 @@ class Loop:
         tables = [rng.standard_normal((n, self.hidden)).astype(np.float32) for n in sizes]
         self.pipe = Pipe(predictor.groups, 10, 24000)
         self.talker = talker
-        self.generator = Generator(self.pipe, talker, predictor, tables)
+        self.generator = Generator(self.pipe, talker, predictor, tables, talker_first(predictor.groups, 0))
 
     @staticmethod
     def _file(folder: Path, kind: str, precision: str) -> Path:
@@ -48,10 +48,8 @@ class Loop:
             prompt,
             prompt[:0],
             np.zeros(self.hidden, np.float32),
-            talker=greedy,
-            predictor=greedy,
-            eos=0,
-            banned=np.eye(1, self.talker.vocab, dtype=np.uint8)[0],
+            samplers=(greedy, greedy),
+            banned=(np.eye(1, self.talker.vocab, dtype=np.uint8)[0],),
             max_frames=6,
             collect=6,
             prefix=prefix,

@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = (
-    "et_wait et_ring et_pipe et_pipe_blocks et_turn et_trace et_sampler et_frames et_rows et_generate "
-    "et_decode et_runaway et_cost et_schedule et_start et_fake et_playout et_playout_step et_sink_choice "
-    "et_sink_fake et_fade"
+    "et_wait et_ring et_pipe et_pipe_blocks et_turn et_trace et_sampler et_frames et_rows et_plan "
+    "et_generate et_decode et_runaway et_cost et_schedule et_start et_fake et_playout et_playout_step "
+    "et_sink_choice et_sink_fake et_fade"
 ).split()
 MILLISECONDS = 120_000 if os.environ.get("EDGETTSD_LONG") else 3000
 

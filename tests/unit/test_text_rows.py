@@ -19,7 +19,7 @@ from cython_kernels.llama import LlamaTalker
 from cython_kernels.pipe import Pipe
 from cython_kernels.predictor import GgmlPredictor
 from cython_kernels.text_rows import TextRows
-from edgettsd.families.qwen3_tts.sampling import LoopSampling
+from edgettsd.families.plan import LoopSampling, talker_first
 
 Rows = npt.NDArray[np.float32]
 FRAMES, ROWS = 12, 8
@@ -42,7 +42,7 @@ class Loop:
             rng.standard_normal((n, self.hidden)).astype(np.float32) for n in (5, ROWS, 1)
         )
         self.pipe = Pipe(predictor.groups, 10, 24000)
-        self.generator = Generator(self.pipe, talker, predictor, tables)
+        self.generator = Generator(self.pipe, talker, predictor, tables, talker_first(predictor.groups, 0))
 
     def say(self, trailing: Rows | TextRows, **bounds: Any) -> dict[str, Any]:
         """One sentence that never ends by itself; the pipe is emptied afterwards."""
@@ -52,10 +52,8 @@ class Loop:
             self.prompt,
             trailing,
             self.pad,
-            talker=sampled,
-            predictor=sampled,
-            eos=0,
-            banned=np.eye(1, self.vocab, dtype=np.uint8)[0],
+            samplers=(sampled, sampled),
+            banned=(np.eye(1, self.vocab, dtype=np.uint8)[0],),
             collect=FRAMES,
             seed=5,
             **{"max_frames": FRAMES} | bounds,

@@ -17,25 +17,24 @@ class LocalFrames:
 
     def __init__(self, pipe: Pipe, parts: TalkerParts) -> None:
         self._parts = parts
-        self._generator = Generator(pipe, parts.talker(), parts.predictor(), parts.tables())
+        self._generator = Generator(
+            pipe, parts.talker(), parts.predictor(), parts.tables(), parts.plan, parts.constant()
+        )
 
     def segment(self, order: Order) -> dict[str, Any]:
         """One segment into the pipe."""
         segment = self._parts.segment(order.sentence.text, order.options)
-        sampling = segment.sampling
         return self._generator.run(
             order.generation,
             segment.prompt,
             segment.trailing,
             segment.pad_row,
-            talker=sampling.talker,
-            predictor=sampling.predictor,
-            eos=sampling.eos,
+            samplers=segment.samplers,
             banned=segment.banned,
-            min_frames=sampling.min_new_tokens,
+            min_frames=segment.min_frames,
             # The estimate bounds only what has no length of its own.
             max_frames=min(
-                order.left, max(order.sentence.max_frames, segment.end_frames), sampling.max_frames
+                order.left, max(order.sentence.max_frames, segment.end_frames), segment.max_frames
             ),
             drop_frames=segment.drop_frames,
             end_frames=segment.end_frames,

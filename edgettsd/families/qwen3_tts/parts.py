@@ -12,6 +12,7 @@ from edgettsd.engine._api import SpeakOptions, Voice
 from edgettsd.engine.bundle_parts import BundleParts
 from edgettsd.engine.parts import ModelInfo, Segment
 from edgettsd.errors import InvalidOptionError
+from edgettsd.families.plan import FramePlan, talker_first
 from edgettsd.frontends import Timed
 from edgettsd.models.store import Bundle
 
@@ -74,6 +75,11 @@ class QwenParts(BundleParts):
             )
         self._merged(options)
 
+    @property
+    def plan(self) -> FramePlan:
+        """A code by the talker with the end among them, the others by the predictor."""
+        return talker_first(self._manifest.code_groups, self._sampling.eos)
+
     def tables(self) -> Sequence[npt.NDArray[Any]]:
         """Embedding rows of every codebook."""
         return self._tables
@@ -92,14 +98,16 @@ class QwenParts(BundleParts):
             instruct=options.instruct,
             layout=layout,
         )
-        lead = self._manifest.lead_frames
+        lead, sampling = self._manifest.lead_frames, self._merged(options)
         # The first token is in the prompt, the last trailing row ends the text: as many rows as tokens.
         return Segment(
             prompt.prompt,
             prompt.trailing,
             prompt.pad_row,
-            self._merged(options),
-            banned=self._banned,
+            (sampling.talker, sampling.predictor),
+            banned=(self._banned,),
+            min_frames=sampling.min_new_tokens,
+            max_frames=sampling.max_frames,
             drop_frames=lead,
             end_frames=len(prompt.trailing) + lead if timed else 0,
             prefix=prompt.prefix,

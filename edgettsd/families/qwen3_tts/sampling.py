@@ -10,24 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgettsd.errors import InvalidOptionError
+from edgettsd.families.plan import LoopSampling
 
 MAX_TEMPERATURE = 5.0
 MAX_REPETITION_PENALTY = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class LoopSampling:
-    """How one autoregressive loop draws its codes.
-
-    Applied in this order: repetition penalty, minimum length, suppression, temperature, top-k, top-p.
-    Without `do_sample` the arg-max after the first three is taken. `top_k` 0 and `top_p` 1.0 are off.
-    """
-
-    do_sample: bool = True
-    temperature: float = 0.9
-    top_k: int = 50
-    top_p: float = 1.0
-    repetition_penalty: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgettsd.families.qwen3_tts import LoopSampling, Prompt
+from edgettsd.families.plan import LoopSampling, talker_first
+from edgettsd.families.qwen3_tts import Prompt
 from edgettsd_tools.families.qwen3_tts.parity_parts import (
     CLOSED_DB,
     CLOSED_FLOOR,
@@ -173,15 +174,14 @@ def closed_loop(parts: Parts, prompt: Prompt, frames: int, penalty: float) -> np
         backpressure_seconds=3600.0,
     )
     greedy = LoopSampling(do_sample=False)
-    out = Generator(pipe, parts.talker, parts.predictor, parts.tables).run(
+    plan = talker_first(parts.manifest.code_groups, parts.sampling.eos)
+    out = Generator(pipe, parts.talker, parts.predictor, parts.tables, plan).run(
         pipe.next_generation(),
         prompt.prompt,
         prompt.trailing,
         prompt.pad_row,
-        talker=LoopSampling(do_sample=False, repetition_penalty=penalty),
-        predictor=greedy,
-        eos=parts.sampling.eos,
-        banned=parts.sampling.banned(parts.manifest.talker.vocab),
+        samplers=(LoopSampling(do_sample=False, repetition_penalty=penalty), greedy),
+        banned=(parts.sampling.banned(parts.manifest.talker.vocab),),
         min_frames=parts.sampling.min_new_tokens,
         max_frames=frames,
         collect=frames,
