@@ -7,6 +7,7 @@ Every key is declared once, below, with its default, its range and its documenta
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 import re
 import textwrap
@@ -17,6 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from edgettsd import limits
+
+log = logging.getLogger(__name__)
+
+# Where keys of older configurations are now.
+_MOVED = {("engine", "reader_seconds"): ("delivery", "reader_seconds")}
 
 DEFAULT_PATH = Path("/etc/edgettsd/edgettsd.toml")
 
@@ -106,13 +112,6 @@ class EngineConfig:
     runaway_period_seconds: float = _key(
         2.0, "Longest pattern whose repetition is looked for, in seconds.", low=0.08, high=5
     )
-    reader_seconds: float = _key(
-        10.0,
-        "An utterance whose reader (SynthesizeToFd) takes nothing for this long ends with reason device; "
-        "0: never.",
-        low=0,
-        high=86_400,
-    )
     buffer_seconds: float = _key(
         2.0, "Seconds of speech to generate ahead of the sound device.", low=0.2, high=60
     )
@@ -187,6 +186,40 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveryConfig:
+    """How speech gets to the readers of SynthesizeToFd."""
+
+    reader_seconds: float = _key(
+        10.0,
+        "An utterance whose reader takes nothing for this long although there is something ends with reason "
+        "device; 0: never.",
+        low=0,
+        high=86_400,
+    )
+    delivery_seconds: float = _key(
+        60.0,
+        "After the last sample was made a reader may take this much longer for what it has not taken yet "
+        "than playing it lasts; then the utterance ends with reason device. 0: as long as it likes.",
+        low=0,
+        high=86_400,
+    )
+    spool_memory_kib: int = _key(
+        256,
+        "Speech of one utterance that is held in memory for a slow reader, in KiB; rounded up to a power of "
+        "two. 256 KiB are 5 s.",
+        low=64,
+        high=65_536,
+    )
+    spool_mib: int = _key(
+        64,
+        "What all utterances together may hold beyond that, in one unlinked file in the cache folder, in "
+        "MiB; 0: no file. When all is full, speech is made as fast as it is taken.",
+        low=0,
+        high=65_536,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class VoiceConfig:
     """How it speaks."""
 
@@ -247,6 +280,7 @@ class Config:
     bus: BusConfig = field(default_factory=BusConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
+    delivery: DeliveryConfig = field(default_factory=DeliveryConfig)
     voice: VoiceConfig = field(default_factory=VoiceConfig)
     audio: AudioConfig = field(default_factory=AudioConfig)
     log: LogConfig = field(default_factory=LogConfig)
@@ -257,7 +291,7 @@ class Config:
         `origin` names the source in errors. Raises ConfigError.
         """
         sections = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        for name, table in tables.items():
+        for name, table in _at_new_places(tables, origin).items():
             if name not in sections:
                 raise ConfigError(f"{origin}: unknown section [{name}]; allowed: {', '.join(sections)}")
             if not isinstance(table, Mapping):
@@ -324,6 +358,19 @@ def _read_into(config: Config, path: Path) -> Config:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
     return config.updated(tables, str(path))
+
+
+def _at_new_places(tables: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
+    """The tables with keys that have moved where they are now."""
+    result = dict(tables)
+    for (section, key), (new, new_key) in _MOVED.items():
+        old, table = result.get(section), result.get(new, {})
+        if not isinstance(old, Mapping) or not isinstance(table, Mapping) or key not in old:
+            continue
+        log.warning("%s: [%s] %s is now [%s] %s", origin, section, key, new, new_key)
+        result[section] = {name: value for name, value in old.items() if name != key}
+        result[new] = {new_key: old[key], **table}
+    return result
 
 
 def _updated_section(old: Any, section: str, table: Mapping[str, Any], origin: str) -> Any:

@@ -27,7 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "unit"))
 
-from engine_rig import DEVICE, Rig, heard_as_told, with_config
+from engine_rig import DEVICE, Rig, heard_as_told, with_config, with_delivery
 
 from cython_kernels.playout import FakeSink
 from edgettsd.engine._api import Priority
@@ -143,9 +143,8 @@ async def one_round(rng: random.Random, totals: Totals, seconds: float) -> None:
         fade_ms=fade_ms,
     )
     parts = FakeParts(eos_after=FRAMES, step_us=rng.choice([0, 500, 4000]), substep_us=rng.choice([0, 50]))
-    rig = Rig(
-        parts, sink, with_config(queue_limit=12, client_limit=8, sentence_pause_ms=40, reader_seconds=1.0)
-    )
+    config = with_config(queue_limit=12, client_limit=8, sentence_pause_ms=40)
+    rig = Rig(parts, sink, with_delivery(config, reader_seconds=1.0))
     await rig.engine.start()
     told: dict[int, tuple[float, int]] = {}
     readers: list[threading.Thread] = []

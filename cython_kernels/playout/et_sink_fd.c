@@ -11,9 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "delivery/et_wav.h"
 #include "et_sink.h"
 
-enum { PIECE = 4096, HEADER = 44 };
+enum { PIECE = 4096, HEADER = ET_WAV_HEADER };
 
 typedef struct {
     et_sink base;
@@ -39,24 +40,6 @@ static void put_le(unsigned char *dst, uint32_t v, int bytes)
         dst[i] = (unsigned char)(v >> (8 * i));
 }
 
-/* Sizes that do not fit, and those of a stream, are the largest: readers then read to the end. */
-static void wav_header(unsigned char *h, int rate, bool streaming, uint64_t bytes)
-{
-    uint32_t data = streaming || bytes > UINT32_MAX - 36 ? UINT32_MAX : (uint32_t)bytes;
-    memcpy(h, "RIFF", 4);
-    put_le(h + 4, data == UINT32_MAX ? UINT32_MAX : data + 36, 4);
-    memcpy(h + 8, "WAVEfmt ", 8);
-    put_le(h + 16, 16, 4);
-    put_le(h + 20, 1, 2);
-    put_le(h + 22, 1, 2);
-    put_le(h + 24, (uint32_t)rate, 4);
-    put_le(h + 28, (uint32_t)rate * 2, 4);
-    put_le(h + 32, 2, 2);
-    put_le(h + 34, 16, 2);
-    memcpy(h + 36, "data", 4);
-    put_le(h + 40, data, 4);
-}
-
 static int fd_open(et_sink *s)
 {
     fd_sink *f = self(s);
@@ -76,7 +59,7 @@ static int fd_open(et_sink *s)
         f->start = lseek(f->fd, 0, SEEK_CUR);
         /* With O_APPEND a positioned write goes to the end all the same. */
         f->patchable = f->is_file && f->start >= 0 && !(flags & O_APPEND);
-        wav_header(f->piece, s->rate, true, 0);
+        et_wav_header(f->piece, s->rate, true, 0);
         f->have = HEADER;
         f->header_done = true;
     }
@@ -188,7 +171,7 @@ static void patch(fd_sink *f)
     unsigned char h[HEADER];
     if (!f->patchable)
         return;
-    wav_header(h, f->base.rate, false, f->bytes);
+    et_wav_header(h, f->base.rate, false, f->bytes);
     /* A header that cannot be patched still says "to the end of the file". */
     if (pwrite(f->fd, h, HEADER, f->start) < 0)
         f->patchable = false;

@@ -90,9 +90,11 @@ class QueueingEngine(Generic[Job]):
         for entry in entries:
             self._end(entry, Reason.ABORTED)
         count, active = len(entries), self._queue.active
-        if active is not None and active.item.ending is None:
-            count += 1
-            self._end(active, Reason.ABORTED)
+        running = [*self._queue.delivering, *([active] if active is not None else [])]
+        for entry in running:
+            if entry.item.ending is None:
+                count += 1
+                self._end(entry, Reason.ABORTED)
         self._events.changed()
         return count
 
@@ -152,7 +154,7 @@ class QueueingEngine(Generic[Job]):
         return new.id
 
     def _abort(self, entry: Entry[Job]) -> None:
-        if entry is not self._queue.active:
+        if entry in self._queue.waiting:
             self._queue.remove(entry.id)
         self._end(entry, Reason.ABORTED)
 
@@ -167,8 +169,8 @@ class QueueingEngine(Generic[Job]):
 
     @abstractmethod
     def _end(self, entry: Entry[Job], reason: Reason) -> None:
-        """End an utterance early: the active one when it is silent, a waiting one after the caller's
-        reply. The first reason counts."""
+        """End an utterance early: the active one when it is silent, one that is delivered when its reader
+        gets no more, a waiting one after the caller's reply. The first reason counts."""
 
     @abstractmethod
     def _next(self) -> None:

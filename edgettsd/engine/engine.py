@@ -22,6 +22,7 @@ from edgettsd.audio import open_sink
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request, State, Voice
 from edgettsd.engine.base import QueueingEngine
+from edgettsd.engine.delivery import Deliveries, Delivery
 from edgettsd.engine.job import Job
 from edgettsd.engine.light import LIGHT_BYTES, single_threads, weight_bytes
 from edgettsd.engine.loader import REFUSALS, describe, in_loader
@@ -72,6 +73,7 @@ class Engine(QueueingEngine[Job]):
         self._given_sink = sink
         self._parts: Parts | None = None
         self._pipeline: Pipeline | None = None
+        self._deliveries: Deliveries | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: asyncio.Event | None = None
         self._last: dict[str, Any] = {}
@@ -126,6 +128,10 @@ class Engine(QueueingEngine[Job]):
         if self._pipeline is None or self._loop is None or self._stopping():
             return
         self._loop.add_reader(self._pipeline.pipe.loop_fd, self._on_events)
+        if self._deliveries is not None:
+            self._deliveries.ended = self._delivered
+            self._deliveries.left = lambda delivery: self._queue.left(delivery.owner)
+            self._deliveries.start()
         self._pipeline.pipe.set_paused(self._paused)
         self._phase = State.IDLE
         self._next()
@@ -170,6 +176,7 @@ class Engine(QueueingEngine[Job]):
             sink = self._given_sink
             if sink is None:
                 sink = open_sink(self._config.audio, parts.info.sample_rate)
+            deliveries = Deliveries(self._config.delivery)
             pipeline = Pipeline(self._planned, parts, sink, self._generated, self._rate, self._costs)
             pipeline.stall_seconds = plan.stall_seconds
             pipeline.start()
@@ -179,7 +186,7 @@ class Engine(QueueingEngine[Job]):
                 self._loading = False
                 stopped = self._stopping()
                 if started and not stopped:
-                    self._pipeline = pipeline
+                    self._pipeline, self._deliveries = pipeline, deliveries
             if stopped:
                 # stop() came while the model was loading, and left it to this thread.
                 if pipeline is not None:
@@ -195,13 +202,15 @@ class Engine(QueueingEngine[Job]):
             loading = self._loading
         pipeline, loop = self._pipeline, asyncio.get_running_loop()
         self.abort_all()
-        if self._queue.active is not None:
+        if self._busy():
             self._idle = asyncio.Event()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), SILENCE_TIMEOUT + 1)
         await self._told()
         if pipeline is not None:
             loop.remove_reader(pipeline.pipe.loop_fd)
+            if self._deliveries is not None:
+                self._deliveries.close()
             await loop.run_in_executor(None, pipeline.stop)
         if self._parts is not None and not loading:
             self._parts.close()
@@ -259,6 +268,8 @@ class Engine(QueueingEngine[Job]):
         result: dict[str, Any] = {**self._counts(), "underruns": 0, "isa": own_isa()}
         if self._pipeline is not None:
             result.update(self._pipeline.counters())
+        if self._deliveries is not None:
+            result.update(self._deliveries.stats())
         result.update({f"last_{key}": value for key, value in self._last.items()})
         if self._pipeline is not None:
             result.update(self._pipeline.recorder.report())
@@ -274,11 +285,16 @@ class Engine(QueueingEngine[Job]):
             return
         job.ending, job.detail = reason, detail
         assert self._loop is not None
+        if job.delivery is not None:
+            job.delivery.cancel()
+        if job.outcome is not None:
+            # Only its delivery goes on, and tells when it is over.
+            return
         if entry is self._queue.active and self._pipeline is not None:
             self._pipeline.pipe.next_generation()
             job.timeout = self._loop.call_later(SILENCE_TIMEOUT, self._give_up, entry)
         else:
-            self._loop.call_soon(self._report, entry, reason)
+            self._loop.call_soon(self._conclude, entry, reason)
 
     def _give_up(self, entry: Entry[Job]) -> None:
         log.error("utterance %d: the sound device did not fall silent in time", entry.id)
@@ -298,12 +314,12 @@ class Engine(QueueingEngine[Job]):
             self._config.engine.max_seconds,
         )
         try:
-            job.open_sink(info.sample_rate, self._config.engine.reader_seconds)
-        except (MemoryError, ValueError) as error:
-            job.detail = str(error)
+            self._begin_delivery(entry, info.sample_rate)
+        except (OSError, ValueError) as error:
+            job.detail = describe(error)
             asyncio.get_running_loop().call_soon(self._finished, entry, Reason.ERROR)
             return
-        pipeline.playout.set_sink(job.sink or pipeline.sink)
+        pipeline.playout.set_sink(job.delivery.spool if job.delivery else pipeline.sink)
         job.begun = time.monotonic()
         job.underruns_before = pipeline.pipe.counters()["underruns"]
         job.work = Work(
@@ -314,6 +330,12 @@ class Engine(QueueingEngine[Job]):
             accepted_ns=int(job.accepted * 1e9),
         )
         pipeline.submit(job.work)
+
+    def _begin_delivery(self, entry: Entry[Job], rate: int) -> None:
+        """Give a render its spool; raises OSError, ValueError."""
+        request = entry.item.request
+        if request.fd is not None and entry.item.delivery is None and self._deliveries is not None:
+            entry.item.delivery = self._deliveries.begin(entry, request.fd, request.format, rate)
 
     def _active_of(self, generation: int) -> Entry[Job] | None:
         """The active utterance when it is the one of `generation`."""
@@ -400,17 +422,55 @@ class Engine(QueueingEngine[Job]):
         if job.work is not None and self._pipeline is not None:
             # The last ones may not have been told.
             job.underruns = self._pipeline.pipe.counters()["underruns"] - job.underruns_before
-        self._queue.finish()
-        self._report(entry, reason)
-        if self._idle is not None:
-            self._idle.set()
+        self._conclude(entry, reason)
         self._next()
         self._events.changed()
+
+    def _conclude(self, entry: Entry[Job], reason: Reason) -> None:
+        """The pipeline has done with an utterance; what its reader still has to take goes on without it."""
+        job = entry.item
+        if job.delivery is not None and not job.delivery.over:
+            job.outcome = reason
+            self._queue.deliver(entry)
+            left = job.delivery.spool.frames - job.delivery.spool.delivered // 2
+            job.delivery.made(left / max(1, self.sample_rate))
+            return
+        if entry is self._queue.active:
+            self._queue.finish()
+        self._report(entry, reason)
+        self._check_idle()
+
+    def _delivered(self, delivery: Delivery) -> None:
+        """A reader has got what it gets."""
+        entry: Entry[Job] = delivery.owner
+        job = entry.item
+        if delivery.failure is not None and job.ending is None:
+            if delivery.failure[0] is not Reason.ABORTED:
+                log.warning("utterance %d: %s", entry.id, delivery.failure[1])
+            if entry in self._queue.waiting:
+                self._queue.remove(entry.id)
+            self._end(entry, *delivery.failure)
+        if job.outcome is None:
+            # Its end in the pipeline is still to come.
+            return
+        self._queue.delivered(entry)
+        self._report(entry, job.ending or job.outcome)
+        self._check_idle()
+        self._events.changed()
+
+    def _busy(self) -> bool:
+        return self._queue.active is not None or bool(self._queue.delivering)
+
+    def _check_idle(self) -> None:
+        if self._idle is not None and not self._busy():
+            self._idle.set()
 
     def _report(self, entry: Entry[Job], reason: Reason) -> None:
         """Tell the client, once, and release what the utterance held."""
         job = entry.item
         job.release()
+        if job.delivery is not None and not job.delivery.spool.over:
+            self._queue.linger(entry)
         self._ended[reason.value] += 1
         stats = job.figures(self._parts.info if self._parts else None)
         if job.work is not None:

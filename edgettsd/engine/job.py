@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from cython_kernels.playout import FdSink
 from edgettsd.engine._api import Reason, Request
+from edgettsd.engine.delivery import Delivery
 from edgettsd.engine.parts import ModelInfo
 from edgettsd.engine.pipeline import Work
 from edgettsd.errors import DeviceBusyError
@@ -24,7 +24,9 @@ class Job:
     accepted: float
     seed: int
     work: Work | None = None
-    sink: FdSink | None = None
+    delivery: Delivery | None = None
+    # How it ended in the pipeline; its delivery may go on.
+    outcome: Reason | None = None
     ending: Reason | None = None
     detail: str = ""
     error: str = ""
@@ -35,25 +37,9 @@ class Job:
     underruns_before: int = 0
     timeout: asyncio.TimerHandle | None = None
 
-    def open_sink(self, rate: int, reader_seconds: float) -> None:
-        """Make the sink of a descriptor, if the client gave one; raises MemoryError, ValueError."""
-        if self.request.fd is not None:
-            self.sink = FdSink(
-                self.request.fd,
-                format=self.request.format,
-                rate=rate,
-                close_fd=True,
-                stall_ms=round(reader_seconds * 1000),
-            )
-
     def release(self) -> None:
-        """Close the client's descriptor."""
-        if self.sink is not None:
-            # After a timeout the playout thread may still hold it; then it is closed with its last reference.
-            if not self.sink.in_use:
-                self.sink.close()
-            self.sink = None
-        elif self.request.fd is not None and self.work is None:
+        """Close the client's descriptor where no delivery has done it."""
+        if self.delivery is None and self.request.fd is not None:
             os.close(self.request.fd)
 
     def explain(self, reason: Reason) -> str:
@@ -68,15 +54,8 @@ class Job:
 
     def device_failed(self, code: int) -> Reason:
         """Set and return why it ends after error number `code` of its sink."""
-        self.ending = Reason.DEVICE
-        if self.sink is not None and code in (errno.EPIPE, errno.ECONNRESET):
-            # The reader has closed its end: that is how a client cancels.
-            self.ending, self.detail = Reason.ABORTED, "the reader closed the stream"
-        elif self.sink is not None and code == errno.ETIMEDOUT:
-            self.detail = "the reader does not read"
-        else:
-            self.detail = os.strerror(code)
-        if self.ending is Reason.DEVICE and code == errno.EBUSY:
+        self.ending, self.detail = Reason.DEVICE, os.strerror(code)
+        if code == errno.EBUSY:
             self.error = DeviceBusyError().dbus_name
         return self.ending
 
@@ -89,6 +68,9 @@ class Job:
             stats["error"] = self.error
         if self.work is None:
             return stats
+        if self.delivery is not None:
+            # What a reader has not taken was not heard.
+            self.samples = self.delivery.spool.delivered // 2
         results = list(self.work.results)
         frames = sum(r["frames"] for r in results)
         stats.update(

@@ -22,6 +22,9 @@ Nobody hears a render, so its class is its place in the order and nothing else: 
 device never end each other, and a render ends no other. With `interrupt` it ends its own caller's renders of
 its own or a lower class, important ones excepted.
 
+A render that is made but not yet taken by its reader is neither active nor waiting: it is being delivered.
+Any number of these go on at a time. The limits count them for further renders, not for speech.
+
 Both engines use this module, so a client sees the same behaviour from either.
 """
 
@@ -72,6 +75,8 @@ class UtteranceQueue(Generic[T]):
         self._per_client = per_client
         self._waiting: list[Entry[T]] = []
         self._active: Entry[T] | None = None
+        self._delivering: dict[int, Entry[T]] = {}
+        self._lingering: dict[int, Entry[T]] = {}
         self._last_id = 0
         self._ended: OrderedDict[int, Caller] = OrderedDict()
 
@@ -83,6 +88,11 @@ class UtteranceQueue(Generic[T]):
     def active(self) -> Entry[T] | None:
         """The utterance taken by `take` and not yet reported by `finish`."""
         return self._active
+
+    @property
+    def delivering(self) -> tuple[Entry[T], ...]:
+        """Renders that are made, or have ended, while their readers still take them; see `deliver`."""
+        return tuple(self._delivering.values())
 
     @property
     def waiting(self) -> tuple[Entry[T], ...]:
@@ -103,7 +113,7 @@ class UtteranceQueue(Generic[T]):
         victims = [] if dropped else [entry for entry in self._all() if self._ends(new, interrupt, entry)]
         kept = [entry for entry in self._waiting if entry not in victims]
         if not dropped:
-            self._check_room(kept, client)
+            self._check_room(kept, new)
         self._last_id = new.id
         if dropped:
             self._remember(new)
@@ -147,6 +157,28 @@ class UtteranceQueue(Generic[T]):
         self._remember(entry)
         return entry
 
+    def deliver(self, entry: Entry[T]) -> None:
+        """The active render, or one that waits no more, is only delivered from now on, until `delivered`.
+
+        The next utterance can be taken. Both limits count it.
+        """
+        if entry is self._active:
+            self._active = None
+        self._delivering[entry.id] = entry
+
+    def delivered(self, entry: Entry[T]) -> None:
+        """A render's delivery is over."""
+        del self._delivering[entry.id]
+        self._remember(entry)
+
+    def linger(self, entry: Entry[T]) -> None:
+        """The kernel still holds what delivered a render that has ended; the limits count it until `left`."""
+        self._lingering[entry.id] = entry
+
+    def left(self, entry: Entry[T]) -> None:
+        """What lingered has gone."""
+        self._lingering.pop(entry.id, None)
+
     def remove(self, utterance: int) -> Entry[T]:
         """Take a waiting utterance out of the queue; raises KeyError when it does not wait."""
         for index, entry in enumerate(self._waiting):
@@ -163,7 +195,7 @@ class UtteranceQueue(Generic[T]):
         return cleared
 
     def find(self, utterance: int, client: Caller) -> Entry[T] | None:
-        """The active or waiting utterance of `client`; None when it has ended already.
+        """The active, waiting or delivered utterance of `client`; None when it has ended already.
 
         Raises NotFoundError when the client has no such utterance (or it ended very long ago).
         """
@@ -175,11 +207,12 @@ class UtteranceQueue(Generic[T]):
         raise NotFoundError(f"utterance {utterance}: no such utterance of this caller")
 
     def of_client(self, client: Caller) -> list[Entry[T]]:
-        """The active and waiting utterances of a client."""
+        """The active and waiting utterances of a client, and those being delivered."""
         return [entry for entry in self._all() if entry.client == client]
 
     def _all(self) -> list[Entry[T]]:
-        return ([self._active] if self._active is not None else []) + self._waiting
+        active = [self._active] if self._active is not None else []
+        return [*active, *self._delivering.values(), *self._waiting]
 
     def _busy_above(self, priority: Priority) -> bool:
         return any(entry.priority < priority for entry in self._all() if not entry.render)
@@ -208,13 +241,17 @@ class UtteranceQueue(Generic[T]):
             case Priority.PROGRESS:
                 return old.priority is Priority.PROGRESS and not active
 
-    def _check_room(self, kept: list[Entry[T]], client: Caller) -> None:
+    def _check_room(self, kept: list[Entry[T]], new: Entry[T]) -> None:
+        """Slow readers keep renders out, never speech for the device."""
+        what = "wait"
+        if new.render and (readers := [*self._delivering.values(), *self._lingering.values()]):
+            kept, what = kept + readers, "wait or are being delivered"
         if len(kept) >= self._limit:
-            raise QueueFullError(f"{len(kept)} utterances wait already; the limit is {self._limit}")
-        own = sum(entry.client == client for entry in kept)
+            raise QueueFullError(f"{len(kept)} utterances {what} already; the limit is {self._limit}")
+        own = sum(entry.client == new.client for entry in kept)
         if own >= self._per_client:
             raise QueueFullError(
-                f"{own} utterances of this caller wait already; "
+                f"{own} utterances of this caller {what} already; "
                 f"the limit for one caller is {self._per_client}"
             )
 

@@ -68,6 +68,11 @@ def with_config(**engine: Any) -> Config:
     return dataclasses.replace(config, engine=dataclasses.replace(config.engine, **engine))
 
 
+def with_delivery(config: Config | None = None, **delivery: Any) -> Config:
+    config = config or Config()
+    return dataclasses.replace(config, delivery=dataclasses.replace(config.delivery, **delivery))
+
+
 def drive(
     test: Callable[[Rig], Awaitable[None]],
     *,

@@ -77,7 +77,10 @@ def test_a_named_file_must_exist_and_ignores_drop_ins(tmp_path):
     "text, message",
     [
         ("[engine]\nqueue = 1", r"\[engine\] queue: unknown key; allowed: queue_limit, client_limit"),
-        ("[sound]\nx = 1", r"unknown section \[sound\]; allowed: bus, model, engine, voice, audio, log"),
+        (
+            "[sound]\nx = 1",
+            r"unknown section \[sound\]; allowed: bus, model, engine, delivery, voice, audio, log",
+        ),
         ("engine = 3", r"engine must be a section \[engine\]"),
         ("[engine]\nqueue_limit = 0", r"queue_limit = 0: must be from 1 to 4096"),
         ("[engine]\nqueue_limit = 1.0", r"queue_limit = 1.0: must be an integer from 1 to 4096"),

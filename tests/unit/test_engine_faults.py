@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from engine_rig import SPF, Rig, drive, expected_pcm, with_config
+from engine_rig import SPF, Rig, drive, expected_pcm, with_config, with_delivery
 
 from cython_kernels.fake import FakeTalker
 from cython_kernels.playout import FakeSink
@@ -135,7 +135,7 @@ def test_a_reader_that_never_reads_does_not_hold_the_queue_for_ever() -> None:
         assert rig.stats[stuck]["detail"] == "the reader does not read"
         assert await rig.ended(important) is Reason.COMPLETED
 
-    drive(test, config=with_config(reader_seconds=0.3))
+    drive(test, config=with_delivery(reader_seconds=0.3))
     os.close(reader)
 
 
@@ -156,7 +156,7 @@ def test_a_slow_reader_gets_everything() -> None:
         assert await rig.ended(rig.say(TEXT, fd=writer)) is Reason.COMPLETED
         await asyncio.to_thread(thread.join)
 
-    drive(test, parts=FakeParts(eos_after=100), config=with_config(reader_seconds=1.0))
+    drive(test, parts=FakeParts(eos_after=100), config=with_delivery(reader_seconds=1.0))
     assert bytes(got) == expected_pcm(100)
 
 
