@@ -22,14 +22,14 @@ from edgettsd.engine import scripted
 from edgettsd.engine._api import Engine, State
 from edgettsd.engine.loader import still_loading
 from edgettsd.errors import SpeechError
-from edgettsd.hw import Plan, Profile, ProfileError, adapt, calibrate, load_profile, own_isa, thermal
-from edgettsd.hw.background import EXIT_LOADED, calibrate_when_idle
+from edgettsd.hw import Plan, Profile, ProfileError, adapt, calibration, load_profile, own_isa, thermal
 from edgettsd.hw.cache import cache_folder
 from edgettsd.hw.rearrange import Speeds, arrangement, rearrange
 from edgettsd.hw.threads import name_thread, pin_thread
 from edgettsd.models import default
 from edgettsd.notify import Notifier
 from edgettsd.supervisor import Supervisor, SupervisorError
+from edgettsd.tuning.background import EXIT_LOADED, calibrate_when_idle
 
 log = logging.getLogger("edgettsd")
 
@@ -171,6 +171,9 @@ def _machine(config: Config) -> tuple[Profile, Plan]:
 
 def _calibrate(config: Config, profile: Profile) -> int:
     """Measure, keep and print; returns the exit status."""
+    # Imported late, as below: it runs the real engine.
+    from edgettsd.tuning import calibrate
+
     try:
         result = asyncio.run(calibrate.calibrate(profile, config, cache_folder()))
     except calibrate.BusyError as error:
@@ -206,11 +209,11 @@ async def _serve(
     kind: tuple[str, float | str],
     notifier: Notifier,
     machine: tuple[Profile, Plan],
-    calibration: Sequence[str] | None,
+    tuning_command: Sequence[str] | None,
 ) -> int:
     """Serve until SIGTERM, SIGINT or the loss of the bus; returns the exit status.
 
-    `calibration` is a command that is run once while nothing is spoken.
+    `tuning_command` is a command that is run once while nothing is spoken.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -225,7 +228,7 @@ async def _serve(
         if await connection.owner(BUS_NAME) is not None:
             raise NameTakenError(f"{BUS_NAME} is owned by another process")
         engine = _make_engine(config, kind, machine[1])
-        return await _run(config, engine, connection, notifier, stop, machine, calibration)
+        return await _run(config, engine, connection, notifier, stop, machine, tuning_command)
     except NameTakenError as error:
         return _fail(notifier, EXIT_NAME_TAKEN, f"{error}: edgettsd runs already on this bus")
     except BusError as error:
@@ -254,7 +257,7 @@ async def _run(
     notifier: Notifier,
     stop: asyncio.Event,
     machine: tuple[Profile, Plan],
-    calibration: Sequence[str] | None,
+    tuning_command: Sequence[str] | None,
 ) -> int:
     """Start the engine, serve it, stop it again.
 
@@ -291,8 +294,8 @@ async def _run(
             extra={"message_id": messages.STARTED},
         )
         supervisor.keep("watchdog", lambda: watchdog.feed(notifier, engine.heartbeat), vital=True)
-        if calibration is not None and calibrate.known(profile, config, cache_folder()) is None:
-            quiet = calibrate_when_idle(calibration, lambda: engine.state is State.IDLE)
+        if tuning_command is not None and calibration.known(profile, config, cache_folder()) is None:
+            quiet = calibrate_when_idle(tuning_command, lambda: engine.state is State.IDLE)
             supervisor.spawn("calibration", quiet)
         sensors = thermal.Sensors(profile.zones)
         supervisor.keep("thermal watch", lambda: thermal.watch(sensors, _keep_cool(engine, profile)))

@@ -30,7 +30,7 @@ from edgettsd.engine.parts import Parts
 from edgettsd.engine.pipeline import Pipeline, Work
 from edgettsd.engine.queue import Entry
 from edgettsd.errors import ModelInvalidError, NotReadyError
-from edgettsd.hw import Plan, adapt, calibrate, load_profile, own_isa
+from edgettsd.hw import Plan, adapt, calibration, load_profile, own_isa
 from edgettsd.hw.cache import cache_folder
 from edgettsd.hw.placement import Cpus
 from edgettsd.hw.rearrange import Stage, Stages
@@ -150,7 +150,7 @@ class Engine(QueueingEngine[Job]):
     def _open_parts(self) -> None:
         plan = self._plan = self._plan or adapt(load_profile(), self._config)
         config = plan.applied(self._config)
-        if known := calibrate.known(load_profile(), self._config, cache_folder()):
+        if known := calibration.known(load_profile(), self._config, cache_folder()):
             config, self._rate = known.best.split.applied(config), known.best.rate
             self._costs = known.best.costs()
         elif weight_bytes(self._config.model.path) < LIGHT_BYTES:

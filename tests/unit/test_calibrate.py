@@ -17,8 +17,10 @@ from model_files import bundle
 
 from cython_kernels._libs import library_versions
 from edgettsd.config import Config
-from edgettsd.hw import Profile, background, calibrate, load_profile
-from edgettsd.hw.calibrate import BusyError, Calibration, Split
+from edgettsd.hw import Profile, calibration, load_profile
+from edgettsd.hw.calibration import Calibration, Split
+from edgettsd.tuning import background, calibrate
+from edgettsd.tuning.calibrate import BusyError
 
 
 def board(name: str) -> Profile:
@@ -97,8 +99,8 @@ def test_the_fingerprint_names_machine_model_and_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, profile = manifest(tmp_path / "a", "{}"), board("pi5")
-    key = calibrate.fingerprint(profile, config)
-    assert key == calibrate.fingerprint(profile, config)
+    key = calibration.fingerprint(profile, config)
+    assert key == calibration.fingerprint(profile, config)
     other_threads = dataclasses.replace(config, engine=dataclasses.replace(config.engine, threads_decoder=2))
     engines = (
         {"decoder_accelerator": "gpu"},
@@ -107,19 +109,19 @@ def test_the_fingerprint_names_machine_model_and_configuration(
         {"context": 1024},
     )
     others = {
-        calibrate.fingerprint(board("pi4"), config),
-        calibrate.fingerprint(profile, manifest(tmp_path / "b", '{"x": 1}')),
-        calibrate.fingerprint(profile, other_threads),
-        calibrate.fingerprint(dataclasses.replace(profile, allowed=(0, 1)), config),
+        calibration.fingerprint(board("pi4"), config),
+        calibration.fingerprint(profile, manifest(tmp_path / "b", '{"x": 1}')),
+        calibration.fingerprint(profile, other_threads),
+        calibration.fingerprint(dataclasses.replace(profile, allowed=(0, 1)), config),
         *(
-            calibrate.fingerprint(
+            calibration.fingerprint(
                 profile, dataclasses.replace(config, engine=dataclasses.replace(config.engine, **changed))
             )
             for changed in engines
         ),
     }
-    monkeypatch.setattr(calibrate, "library_versions", lambda: {"llama-cpp-python": "9.9"})
-    others.add(calibrate.fingerprint(profile, config))
+    monkeypatch.setattr(calibration, "library_versions", lambda: {"llama-cpp-python": "9.9"})
+    others.add(calibration.fingerprint(profile, config))
     assert len(others | {key}) == 10
 
 
@@ -130,33 +132,33 @@ def test_the_libraries_that_compute_are_told_by_version() -> None:
 
 
 def test_calibrations_are_kept_and_damaged_ones_ignored(tmp_path: Path) -> None:
-    result = Calibration(calibrate.Measured(BOTH, 0.7, {"talker": 16.0}), ())
-    assert calibrate.load(tmp_path, "k0") is None
-    for number in range(calibrate.KEEP + 2):
-        calibrate.save(tmp_path, f"k{number}", result)
-    assert calibrate.load(tmp_path, "k9") == result
-    assert calibrate.load(tmp_path, "k0") is None
-    assert [path.name for path in tmp_path.iterdir()] == [calibrate.FILE]
+    result = Calibration(calibration.Measured(BOTH, 0.7, {"talker": 16.0}), ())
+    assert calibration.load(tmp_path, "k0") is None
+    for number in range(calibration.KEEP + 2):
+        calibration.save(tmp_path, f"k{number}", result)
+    assert calibration.load(tmp_path, "k9") == result
+    assert calibration.load(tmp_path, "k0") is None
+    assert [path.name for path in tmp_path.iterdir()] == [calibration.FILE]
     for damage in ('{"threads_generator": 0}', '{"cpus_decoder": []}', '{"threads_decoder": "2"}'):
-        table = json.loads((tmp_path / calibrate.FILE).read_text())
+        table = json.loads((tmp_path / calibration.FILE).read_text())
         table["calibrations"]["k9"]["best"]["split"] |= json.loads(damage)
-        (tmp_path / calibrate.FILE).write_text(json.dumps(table))
-        assert calibrate.load(tmp_path, "k9") is None
-        calibrate.save(tmp_path, "k9", result)
-    (tmp_path / calibrate.FILE).write_text("{")
-    assert calibrate.load(tmp_path, "k9") is None
-    calibrate.save(tmp_path, "k9", result)
-    assert calibrate.load(tmp_path, "k9") == result
+        (tmp_path / calibration.FILE).write_text(json.dumps(table))
+        assert calibration.load(tmp_path, "k9") is None
+        calibration.save(tmp_path, "k9", result)
+    (tmp_path / calibration.FILE).write_text("{")
+    assert calibration.load(tmp_path, "k9") is None
+    calibration.save(tmp_path, "k9", result)
+    assert calibration.load(tmp_path, "k9") == result
 
 
 def test_a_split_for_cpus_that_are_not_allowed_is_not_used(tmp_path: Path) -> None:
     config, profile = manifest(tmp_path / "a", "{}"), board("pi5")
-    key = calibrate.fingerprint(profile, config)
-    calibrate.save(tmp_path, key, Calibration(calibrate.Measured(Split(1, 1, (0,), (4000,)), 0.7), ()))
-    assert calibrate.known(profile, config, tmp_path) is None
-    calibrate.save(tmp_path, key, Calibration(calibrate.Measured(Split(1, 1, (0,), (0,)), 0.7), ()))
-    assert calibrate.known(profile, config, tmp_path) is not None
-    assert calibrate.known(profile, model(tmp_path / "none"), tmp_path) is None
+    key = calibration.fingerprint(profile, config)
+    calibration.save(tmp_path, key, Calibration(calibration.Measured(Split(1, 1, (0,), (4000,)), 0.7), ()))
+    assert calibration.known(profile, config, tmp_path) is None
+    calibration.save(tmp_path, key, Calibration(calibration.Measured(Split(1, 1, (0,), (0,)), 0.7), ()))
+    assert calibration.known(profile, config, tmp_path) is not None
+    assert calibration.known(profile, model(tmp_path / "none"), tmp_path) is None
 
 
 def test_a_calibration_is_found_by_a_thread_that_keeps_to_one_cpu(tmp_path: Path) -> None:
@@ -165,11 +167,13 @@ def test_a_calibration_is_found_by_a_thread_that_keeps_to_one_cpu(tmp_path: Path
     everywhere = os.sched_getaffinity(0)
     first, last = min(everywhere), max(everywhere)
     assert first != last, "this test needs two CPUs"
-    key = calibrate.fingerprint(profile, config)
-    calibrate.save(tmp_path, key, Calibration(calibrate.Measured(Split(1, 1, (first,), (last,)), 0.7), ()))
+    key = calibration.fingerprint(profile, config)
+    calibration.save(
+        tmp_path, key, Calibration(calibration.Measured(Split(1, 1, (first,), (last,)), 0.7), ())
+    )
     os.sched_setaffinity(0, {last})
     try:
-        assert calibrate.known(profile, config, tmp_path) is not None
+        assert calibration.known(profile, config, tmp_path) is not None
     finally:
         os.sched_setaffinity(0, everywhere)
 

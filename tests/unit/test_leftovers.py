@@ -15,7 +15,7 @@ import pytest
 import tiny_gguf as tiny
 
 from cython_kernels import _leftovers
-from edgettsd.hw import calibrate
+from edgettsd.hw import calibration
 from edgettsd.hw.cache import weight_file
 
 DIGEST = "a" * 64
@@ -121,13 +121,13 @@ def test_a_file_that_is_being_written_stays(tmp_path: Path) -> None:
 
 
 def test_calibrations_leave_nothing_either(tmp_path: Path) -> None:
-    left = tmp_path / f"{calibrate.FILE}.123.456.tmp"
+    left = tmp_path / f"{calibration.FILE}.123.456.tmp"
     left.touch()
-    split = calibrate.Split(1, 1, (0,), (0,))
-    measured = calibrate.Measured(split, 0.5)
-    calibrate.save(tmp_path, "key", calibrate.Calibration(measured, (measured,)))
-    assert [file.name for file in tmp_path.iterdir()] == [calibrate.FILE]
-    assert calibrate.load(tmp_path, "key") is not None
+    split = calibration.Split(1, 1, (0,), (0,))
+    measured = calibration.Measured(split, 0.5)
+    calibration.save(tmp_path, "key", calibration.Calibration(measured, (measured,)))
+    assert [file.name for file in tmp_path.iterdir()] == [calibration.FILE]
+    assert calibration.load(tmp_path, "key") is not None
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 
 from edgettsd import __version__
 from edgettsd.config import Config, ConfigError, parse_cpus
-from edgettsd.engine.trial import TEXT
 from edgettsd.errors import SpeechError
 from edgettsd.models.store import open_bundle
+from edgettsd.tuning.trial import TEXT
 
 from . import bench_machine as machine
 from . import bench_run as run

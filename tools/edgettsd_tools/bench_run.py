@@ -18,8 +18,8 @@ import numpy as np
 from cython_kernels import pipe as p
 from cython_kernels.llama import LlamaTalker
 from edgettsd.config import Config
-from edgettsd.engine.trial import Trial, Utterance, memory_mb
 from edgettsd.metrics import quantiles
+from edgettsd.tuning.trial import Trial, Utterance, memory_mb
 
 from .bench_machine import sensors
 

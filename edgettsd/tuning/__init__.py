@@ -1,0 +1,1 @@
+"""Trying out how the machine is best used: runs the engine, which knows nothing of it."""
