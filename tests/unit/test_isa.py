@@ -19,7 +19,7 @@ from cython_kernels.llama import LlamaTalker
 from edgettsd.config import Config
 from edgettsd.ctl import main
 from edgettsd.engine.engine import Engine
-from edgettsd.hw import calibrate, load_profile
+from edgettsd.hw import calibration, load_profile
 
 TESTS = Path(__file__).parent
 FLAGS = Path("/proc/cpuinfo").read_text().partition("\nflags")[2].partition("\n")[0].split()
@@ -106,6 +106,6 @@ def test_a_calibration_holds_for_one_of_them(tmp_path: Path, monkeypatch: pytest
     config = Config().updated({"model": {"path": str(model_files.bundle())}}, "test")
     keys = set()
     for isa in ("generic", "avx512-vnni", "generic"):
-        monkeypatch.setattr(calibrate, "own_isa", lambda isa=isa: isa)
-        keys.add(calibrate.fingerprint(load_profile(), config))
+        monkeypatch.setattr(calibration, "own_isa", lambda isa=isa: isa)
+        keys.add(calibration.fingerprint(load_profile(), config))
     assert len(keys) == 2
