@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,10 @@ with atheris.instrument_imports(include=["edgettsd"]) if atheris else contextlib
     from edgettsd.bus import Limits
     from edgettsd.engine._api import Voice
     from edgettsd.errors import InvalidOptionError, InvalidTextError, ModelInvalidError, UnknownVoiceError
+    from edgettsd.frontends.english.clean import clean
+    from edgettsd.frontends.english.markup import plain
+    from edgettsd.frontends.english.reader import read
+    from edgettsd.frontends.english.scan import Scan
     from edgettsd.text.normalise import normalise
     from edgettsd.text.sentences import split_sentences
 
@@ -141,10 +146,34 @@ def text(data: bytes) -> None:
         edgettsd.bus._options.check_text(spoken, LIMITS)
     except InvalidTextError:
         return
-    clean = normalise(spoken)
-    assert normalise(clean) == clean
-    for sentence in split_sentences(clean):
+    tidy = normalise(spoken)
+    assert normalise(tidy) == tidy
+    for sentence in split_sentences(tidy):
         assert sentence.strip()
+
+
+LOOKS = 100
+"""Patterns that the English reader may try for a character of a text."""
+
+
+def english(data: bytes) -> None:
+    """A text to the words that the English front end says; how often it looks is bounded."""
+    from english_readings import well_formed
+
+    spoken = data.decode("utf-8", "surrogateescape")
+    looks, look = 0, Scan.look
+
+    def counted(scan: Scan, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        nonlocal looks
+        looks += 1
+        return look(scan, pattern)
+
+    Scan.look = counted  # type: ignore[method-assign]
+    try:
+        assert well_formed(read(spoken))
+    finally:
+        Scan.look = look  # type: ignore[method-assign]
+    assert looks <= LOOKS * len(clean(plain(spoken)))
 
 
 def tflite(data: bytes) -> None:
@@ -158,7 +187,7 @@ def tflite(data: bytes) -> None:
 
 
 TARGETS: dict[str, Target] = {
-    f.__name__: f for f in (gguf, safetensors, manifest, config, options, text, tflite)
+    f.__name__: f for f in (gguf, safetensors, manifest, config, options, text, english, tflite)
 }
 
 
@@ -195,6 +224,14 @@ def seeds(target: str) -> list[bytes]:
         return [bytes(range(256)), b"\x06\x00" + b"\x01" * 20]
     if target == "text":
         return ["Hello there. It's 3.5 km, e.g. to Dr. Smith's!\n\n«Ça va?»".encode(), b"a" * 2000]
+    if target == "english":
+        lines = (
+            "8 a.m.–5 p.m., Bus 42A to zip 90210; 11/30-12/5, 3/4 cup, PIN: 4321, call 911 or 999.",
+            "6.02×10²³ e^x 2^31-1 00:1A:2B fe80::1%eth0 0x1F #ff8800 C# .NET Node.js v1.2.3 www.x.org/a?b=c",
+            "<p class='a'>Tom &amp; <b>Ann</b></p><!-- x --><script>1<2</script> <3",
+            "-5–0°C $5k-$10k 221B Baker St. List<String> cp <file> 2001:db8::1 commit 12e4567 550e8400-e29b",
+        )
+        return [line.encode() for line in lines]
     from litert_mini import Mini
 
     return [Mini(chunks=(1, 4, 8)).write(FOLDER / "seed.tflite").read_bytes()]

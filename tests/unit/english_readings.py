@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from edgettsd_tools.voice.lexicon import read_cmudict
 
 from edgettsd.frontends.english.reader import read
+
+MARKS = (",", ";", ":", ".", "!", "?")
+WORD = re.compile(r"[a-z](?:\.(?:'s)?)|'?[a-z]+(?:'[a-z]+)*")
 
 
 @lru_cache(1)
@@ -25,3 +29,14 @@ def readings(table: str) -> list[tuple[str, str]]:
     pairs = [(text.strip(), reading.strip()) for text, reading in rows]
     assert len(pairs) == len(dict(pairs)), "a text stands twice in the table"
     return pairs
+
+
+def well_formed(items: list[str]) -> bool:
+    """Whether marks and words are what `read` promises."""
+    for before, item in zip(["."] + items, items, strict=False):
+        if item in MARKS:
+            if before in MARKS:
+                return False
+        elif not WORD.fullmatch(item):
+            return False
+    return not items or items[-1] in ".!?"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import time
-
 import pytest
 from edgettsd_tools.voice.lexicon import read_cmudict
+from english_readings import well_formed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,8 +13,6 @@ from edgettsd.frontends.english.clean import clean
 from edgettsd.frontends.english.reader import read
 from edgettsd.frontends.english.tables import UNITS
 
-MARKS = (",", ";", ":", ".", "!", "?")
-WORD = re.compile(r"[a-z](?:\.(?:'s)?)|'?[a-z]+(?:'[a-z]+)*")
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=200)
 # Text that is dense in what the patterns look for.
 TRICKY = st.text(st.sampled_from(list("0123456789.,:;/-+$%°^'@#()[] \nxXaApPmMIVe½²µé€")), max_size=60)
@@ -325,17 +321,6 @@ def test_sentences(text: str, expected: str, words: frozenset[str]) -> None:
     assert " ".join(read(text, words.__contains__)) == expected
 
 
-def well_formed(items: list[str]) -> bool:
-    """Whether marks and words are what `read` promises."""
-    for before, item in zip(["."] + items, items, strict=False):
-        if item in MARKS:
-            if before in MARKS:
-                return False
-        elif not WORD.fullmatch(item):
-            return False
-    return not items or items[-1] in ".!?"
-
-
 @given(ANY_TEXT)
 def test_any_text_is_read(text: str) -> None:
     assert well_formed(read(text))
@@ -390,20 +375,3 @@ def test_clean_keeps_plain_text() -> None:
     assert clean("plain, ASCII; text!") == "plain, ASCII; text!"
     assert clean("\ud83d\ude00x\ud800").strip() == "x"
     assert clean("٣ १") == "3 1"
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    ["1,1", "1,111", "a.a.", "www.,", "((((a", "1.1", "-1", "$", "A", "1", "'", "I'll ", "/a", "a@", "x1",
-     "é", "^2", "1 1/", "V.V", "1:1", "-", "Mr. ", "aA", "1.", "St. ", "p. ", "1e", "I ", "\n", "a-", "+1 ",
-     "http://"],
-)  # fmt: skip
-def test_time_is_linear(pattern: str) -> None:
-    def cost(count: int) -> float:
-        began = time.process_time()
-        read(pattern * count + "a")
-        return time.process_time() - began
-
-    cost(50)
-    # Quadratic time would make it 64 times as long.
-    assert cost(8000) < 20 * max(cost(1000), 0.004)

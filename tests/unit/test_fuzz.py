@@ -17,7 +17,9 @@ RUNS = 50_000 if os.environ.get("EDGETTSD_LONG") else 1000
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("target", ["gguf", "safetensors", "manifest", "config", "options", "text", "tflite"])
+@pytest.mark.parametrize(
+    "target", ["gguf", "safetensors", "manifest", "config", "options", "text", "english", "tflite"]
+)
 def test_damaged_input_is_refused_and_does_no_harm(target: str, tmp_path: Path) -> None:
     command = [sys.executable, "-P", str(TESTS / "fuzz.py"), target, "--random", "--runs", str(RUNS)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

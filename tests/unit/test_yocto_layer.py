@@ -152,6 +152,7 @@ PACKAGE_OF = {
     "ctypes": "ctypes",
     "fcntl": "fcntl",
     "hashlib": "crypt",
+    "html": "html",
     "json": "json",
     "logging": "logging",
     "mmap": "mmap",
@@ -165,7 +166,7 @@ PACKAGE_OF = {
 }
 CORE_MODULES = set(
     "__future__ abc argparse ast atexit bisect codecs collections contextlib copy dataclasses enum"
-    " errno fnmatch functools gc getopt glob grp heapq importlib inspect io itertools locale math"
+    " errno fnmatch functools gc getopt glob grp heapq importlib inspect io ipaddress itertools locale math"
     " operator os pathlib platform posix pwd re select selectors shutil signal stat struct"
     " subprocess sys sysconfig textwrap threading time traceback types typing unicodedata warnings"
     " weakref".split()

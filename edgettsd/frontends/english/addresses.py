@@ -31,7 +31,7 @@ _BASE = re.compile(r"0(?:[bB][01]{1,64}|[oO][0-7]{1,32})(?!\w)")
 _UNICODE = re.compile(r"U\+(?P<code>[0-9A-F]{4,6})(?!\w)")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?!\w)")
 _MAC = re.compile(
-    r"[0-9A-Fa-f]{2}(?P<sign>[:-])[0-9A-Fa-f]{2}(?:(?P=sign)[0-9A-Fa-f]{2}){1,30}(?!\w|[:-]\w)"
+    r"[0-9A-Fa-f]{2}(?P<sign>[:-])[0-9A-Fa-f]{2}(?:(?P=sign)[0-9A-Fa-f]{2}){1,19}(?!\w|[:-]\w)"
     r"|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}(?!\w|\.\w)"
 )
 _IPV6 = re.compile(

@@ -107,6 +107,9 @@ def code(scan: Scan) -> bool:
     if match is None or len(match[0]) < 3 or measured(scan, match.end()) or _YEARS.fullmatch(match[0]):
         return False
     before, digits = _window(scan), match[0]
+    if not before or before[-2:].strip().isdecimal():
+        # A number after a number is a row of numbers.
+        return False
     low = before.lower()
     # A name of three digits is read as one: code 404.
     named = len(digits) == 3 and scan.last in tables.NUMBER_NAMES

@@ -74,6 +74,7 @@ RDEPENDS:${PN}-python += "\
     python3-ctypes \
     python3-dbus-fast \
     python3-fcntl \
+    python3-html \
     python3-io \
     python3-json \
     python3-logging \
