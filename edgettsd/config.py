@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgettsd import limits
+from edgettsd import limits, strict
+from edgettsd.strict import NotAllowedError, Range
 
 log = logging.getLogger(__name__)
 
@@ -31,16 +32,12 @@ class ConfigError(Exception):
     """The configuration cannot be used; the message names file, key, value and what is allowed."""
 
 
-class _BadValueError(Exception):
-    """One value is not allowed; the message says what is."""
-
-
 def _key(
     default: Any,
     doc: str,
     *,
-    low: float | None = None,
-    high: float | None = None,
+    low: float = -math.inf,
+    high: float = math.inf,
     above: float | None = None,
     choices: tuple[str, ...] = (),
     most: int = 0,
@@ -48,15 +45,8 @@ def _key(
 ) -> Any:
     """Declare one key: `low`/`high` are inclusive bounds, `above` an exclusive one (of each list
     item); `most` of how many a list has."""
-    rules = {
-        "doc": doc,
-        "low": low,
-        "high": high,
-        "above": above,
-        "choices": choices,
-        "most": most,
-        "cpus": cpus,
-    }
+    bounds = Range(low, high) if above is None else Range(above, high, open_low=True)
+    rules = {"doc": doc, "range": bounds, "choices": choices, "most": most, "cpus": cpus}
     return field(default=default, metadata=rules)
 
 
@@ -382,76 +372,35 @@ def _updated_section(old: Any, section: str, table: Mapping[str, Any], origin: s
             raise ConfigError(f"{where}: unknown key; allowed: {', '.join(keys)}")
         try:
             values[name] = _checked(keys[name], value)
-        except _BadValueError as error:
-            raise ConfigError(f"{where} = {value!r}: {error}") from None
+        except NotAllowedError as error:
+            raise ConfigError(f"{where} = {strict.shown(value)}: must be {error}") from None
     return dataclasses.replace(old, **values)
 
 
 def _checked(key: dataclasses.Field[Any], value: Any) -> Any:
-    """The value in the field's type; raises _BadValueError saying what is allowed."""
+    """The value in the field's type; raises NotAllowedError."""
     default, rules = key.default, key.metadata
     if rules["cpus"]:
-        if not isinstance(value, str):
-            raise _BadValueError('must be a string such as "0-1,3"')
         try:
-            return parse_cpus(value)
+            return parse_cpus(strict.text(value))
+        except NotAllowedError:
+            raise NotAllowedError('a text such as "0-1,3"') from None
         except ValueError as error:
-            raise _BadValueError(str(error)) from None
+            raise NotAllowedError(f'CPUs such as "0-1,3", but {error}') from None
     if isinstance(default, tuple):
-        if not isinstance(value, list) or not all(type(item) is int for item in value):
-            raise _BadValueError("must be a list of integers")
-        for item in value:
-            _check_range(rules, item, "each")
-        if rules["most"] and len(value) > rules["most"]:
-            raise _BadValueError(f"at most {rules['most']} numbers are allowed, not {len(value)}")
-        return tuple(value)
+        return strict.wholes(value, rules["range"], most=rules["most"] or strict.MOST)
     if isinstance(default, str):
-        if not isinstance(value, str):
-            raise _BadValueError("must be a string")
-        if "\0" in value:
-            raise _BadValueError("must not contain a NUL character")
-        if rules["choices"] and value not in rules["choices"]:
-            raise _BadValueError("must be one of " + ", ".join(f'"{choice}"' for choice in rules["choices"]))
-        return value
+        return strict.text(value, rules["choices"])
     if isinstance(default, float):
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise _BadValueError("must be a finite number" + _bounds(rules))
-        _check_range(rules, value, "must be")
-        return float(value)
-    if isinstance(default, bool):
-        if not isinstance(value, bool):
-            raise _BadValueError("must be true or false")
-        return value
-    if type(value) is not int:
-        raise _BadValueError("must be an integer" + _bounds(rules))
-    _check_range(rules, value, "must be")
-    return value
-
-
-def _check_range(rules: Mapping[str, Any], value: float, subject: str) -> None:
-    low, high, above = rules["low"], rules["high"], rules["above"]
-    if (
-        (low is not None and value < low)
-        or (high is not None and value > high)
-        or (above is not None and value <= above)
-    ):
-        raise _BadValueError(subject + _bounds(rules))
-
-
-def _bounds(rules: Mapping[str, Any]) -> str:
-    """' from 1 to 64', ' above 0 up to 86400', or nothing."""
-    low, high, above = rules["low"], rules["high"], rules["above"]
-    if above is not None:
-        return f" above {above:.12g} up to {high:.12g}"
-    return f" from {low:.12g} to {high:.12g}" if low is not None else ""
+        return strict.real(value, rules["range"])
+    return strict.flag(value) if isinstance(default, bool) else strict.whole(value, rules["range"])
 
 
 def _range_text(key: dataclasses.Field[Any]) -> str:
     rules = key.metadata
     if rules["choices"]:
         return " One of " + ", ".join(f'"{choice}"' for choice in rules["choices"]) + "."
-    bounds = _bounds(rules)
-    return f" Allowed:{bounds}." if bounds else ""
+    return f" Allowed:{rules['range']}." if str(rules["range"]) else ""
 
 
 def _toml(key: dataclasses.Field[Any]) -> str:

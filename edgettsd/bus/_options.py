@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dbus_fast import Variant
 
+from edgettsd import strict
 from edgettsd.engine._api import Priority, SpeakOptions, Voice
 from edgettsd.errors import InvalidOptionError, InvalidTextError, UnknownVoiceError
+from edgettsd.strict import NotAllowedError, Range, shown
 
 FORMATS = ("s16le", "wav")
 AUTO_LANGUAGE = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """Bounds of a number; `open_low` leaves `low` itself out."""
-
-    low: float
-    high: float
-    open_low: bool = False
-
-    def holds(self, value: float) -> bool:
-        """Whether the value is allowed; never for NaN."""
-        return self.low <= value <= self.high and not (self.open_low and value == self.low)
-
-    def __str__(self) -> str:
-        low = f"above {self.low:.12g}" if self.open_low else f"from {self.low:.12g}"
-        return low if math.isinf(self.high) else f"{low} to {self.high:.12g}"
 
 
 # D-Bus type of every option, in the order in which refusals list them.
@@ -51,12 +35,12 @@ TYPES: dict[str, str] = {
     "rate": "d",
 }
 _RANGES = {
-    "volume": _Range(0, 4),
-    "temperature": _Range(0, 2),
-    "top_k": _Range(1, 2**31 - 1),
-    "top_p": _Range(0, 1, open_low=True),
-    "repetition_penalty": _Range(0.5, 2),
-    "rate": _Range(0.5, 2),
+    "volume": Range(0, 4),
+    "temperature": Range(0, 2),
+    "top_k": Range(1, 2**31 - 1),
+    "top_p": Range(0, 1, open_low=True),
+    "repetition_penalty": Range(0.5, 2),
+    "rate": Range(0.5, 2),
 }
 
 
@@ -98,44 +82,42 @@ def parse_options(
     values: dict[str, Any] = {}
     for key, variant in options.items():
         if key not in types:
-            allowed = ", ".join(f"{name} ({type_})" for name, type_ in types.items())
-            raise InvalidOptionError(f"option {_shown(key)} is unknown; allowed: {allowed}")
+            known = ", ".join(f"{name} ({type_})" for name, type_ in types.items())
+            raise InvalidOptionError(f"option {shown(key)} is unknown; allowed: {known}")
         if variant.signature != types[key]:
             raise InvalidOptionError(
-                f'option {key} = {_shown(variant.value)} has D-Bus type "{variant.signature}"; '
+                f'option {key} = {shown(variant.value)} has D-Bus type "{variant.signature}"; '
                 f'allowed: "{types[key]}"'
             )
         values[key] = variant.value
-    ranges = _RANGES | {"max_seconds": _Range(0, limits.max_seconds, open_low=True)}
-    for key, allowed_range in ranges.items():
-        if key in values and not allowed_range.holds(values[key]):
-            raise InvalidOptionError(f"option {key} = {values[key]!r}; allowed: {allowed_range}")
+    ranges = _RANGES | {"max_seconds": Range(0, limits.max_seconds, open_low=True)}
+    for key, allowed in ranges.items():
+        if key in values:
+            _checked(key, values[key], strict.whole if types[key] in "ut" else strict.real, allowed)
     if "priority" in values:
         values["priority"] = _priority(values["priority"])
     if "language" in values:
-        _one_of("language", values["language"], (AUTO_LANGUAGE, *languages))
+        _checked("language", values["language"], strict.text, (AUTO_LANGUAGE, *languages))
     if "instruct" in values:
         check_text(values["instruct"], limits, "option instruct")
-    if "voice" in values and values["voice"] not in (known := [voice.id for voice in voices]):
-        names = ", ".join(known) or "none, the model has no voices"
-        raise UnknownVoiceError(f"voice {_shown(values['voice'])} is unknown; allowed: {names}")
+    if "voice" in values and values["voice"] not in (ids := [voice.id for voice in voices]):
+        names = ", ".join(ids) or "none, the model has no voices"
+        raise UnknownVoiceError(f"voice {shown(values['voice'])} is unknown; allowed: {names}")
     audio_format = values.pop("format", FORMATS[0])
-    _one_of("format", audio_format, FORMATS)
+    _checked("format", audio_format, strict.text, FORMATS)
     return SpeakOptions(**values), audio_format
 
 
 def _priority(value: str) -> Priority:
     names = [priority.name.lower() for priority in Priority]
-    _one_of("priority", value, names)
+    _checked("priority", value, strict.text, names)
     return Priority(names.index(value))
 
 
-def _one_of(key: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise InvalidOptionError(f"option {key} = {_shown(value)}; allowed: {', '.join(allowed)}")
-
-
-def _shown(value: object) -> str:
-    """A value for a message, cut short."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+def _checked(key: str, value: Any, check: Callable[[Any, Any], Any], allowed: Any) -> None:
+    """Raise InvalidOptionError unless `check` takes the value."""
+    try:
+        check(value, allowed)
+    except NotAllowedError as error:
+        what = ", ".join(error.choices) or error
+        raise InvalidOptionError(f"option {key} = {shown(value)}; allowed: {what}") from None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
+from .. import strict
 from ..errors import ModelInvalidError
+from ..strict import NotAllowedError, Range
+
+T = TypeVar("T")
 
 
 class Fields:
@@ -23,10 +26,7 @@ class Fields:
         self._asked: set[str] = set()
 
     def _error(self, field: str, value: Any, allowed: str) -> ModelInvalidError:
-        shown = repr(value)
-        if len(shown) > 80:
-            shown = shown[:77] + "..."
-        return ModelInvalidError(f"{self._source}: {field} is {shown}; {allowed}")
+        return ModelInvalidError(f"{self._source}: {field} is {strict.shown(value)}; {allowed}")
 
     def path(self, key: str) -> str:
         """Dotted path of a key."""
@@ -49,50 +49,38 @@ class Fields:
 
     def text(self, key: str, allowed: Sequence[str] = (), empty: bool = False) -> str:
         """A string, one of `allowed` if that is given."""
-        value = self.any(key)
-        if not isinstance(value, str) or (not value and not empty):
-            raise self.refuse(key, "a text is needed")
-        if allowed and value not in allowed:
-            raise self.refuse(key, f"allowed are {', '.join(allowed)}")
-        return value
+        return self._checked(key, lambda value: strict.text(value, allowed, empty=empty))
 
     def flag(self, key: str) -> bool:
         """true or false."""
-        value = self.any(key)
-        if not isinstance(value, bool):
-            raise self.refuse(key, "true or false is needed")
-        return value
+        return self._checked(key, strict.flag)
 
     def whole(self, key: str, low: int, high: int) -> int:
         """A whole number in [low, high]."""
-        value = self.any(key)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.refuse(key, f"a whole number from {low} to {high} is needed")
-        return value
+        return self._checked(key, lambda value: strict.whole(value, Range(low, high)))
 
     def real(self, key: str, low: float, high: float) -> float:
         """A finite number in [low, high]."""
-        value = self.any(key)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or not low <= value <= high:
-            raise self.refuse(key, f"a number from {low:g} to {high:g} is needed")
-        return float(value)
+        return self._checked(key, lambda value: strict.real(value, Range(low, high)))
 
-    def wholes(self, key: str, low: int, high: int, most: int = 4096) -> tuple[int, ...]:
+    def wholes(self, key: str, low: int, high: int, most: int = strict.MOST) -> tuple[int, ...]:
         """A list, not empty and of at most `most`, of whole numbers in [low, high]."""
-        value = self.any(key)
-        if not isinstance(value, list) or not value or not all(_is_whole(item, low, high) for item in value):
-            raise self.refuse(key, f"a list of whole numbers from {low} to {high} is needed")
-        if len(value) > most:
-            raise self.refuse(key, f"at most {most} numbers are allowed, not {len(value)}")
-        return tuple(value)
+        return self._checked(
+            key, lambda value: strict.wholes(value, Range(low, high), most=most, empty=False)
+        )
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of strings."""
+        return self._checked(key, strict.texts)
+
+    def _checked(self, key: str, check: Callable[[Any], T]) -> T:
         value = self.any(key)
-        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-            raise self.refuse(key, "a list of texts is needed")
-        return tuple(value)
+        try:
+            return check(value)
+        except NotAllowedError as error:
+            if error.choices:
+                raise self.refuse(key, f"allowed are {', '.join(error.choices)}") from None
+            raise self.refuse(key, f"{error} is needed") from None
 
     def table(self, key: str) -> Fields:
         """A table inside this one."""
@@ -117,7 +105,3 @@ class Fields:
             if key not in self._asked:
                 known = ", ".join(sorted(self._asked))
                 raise ModelInvalidError(f"{self._source}: {self.path(key)} is unknown; known are {known}")
-
-
-def _is_whole(value: Any, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
