@@ -25,4 +25,5 @@ cdef extern from "frame_loop/et_frames.h" nogil:
     int et_frames_push(et_frames *f, int64_t cost_ns)
     int et_frames_end(et_frames *f)
     int et_frames_wait(et_pipe *p, uint32_t generation, int fd, int timeout_ms)
+    int et_frames_doze(et_pipe *p, uint32_t generation)
     int et_frames_reason(int error)

@@ -5,6 +5,13 @@ import numpy.typing as npt
 
 from cython_kernels.pipe import Pipe
 
+def doze(pipe: Pipe, generation: int) -> bool:
+    """The generator thread waits without the GIL for a wake-up (Pipe.wake_all), some 200 ms at most.
+
+    False, at once, when the utterance of `generation` is not wanted any more. It is progress for the
+    watchdog.
+    """
+
 class FrameGate:
     """Through which frames that were made elsewhere enter the pipe; used by the generator thread alone.
 

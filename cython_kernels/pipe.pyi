@@ -82,6 +82,8 @@ class Pipe:
     def set_plan(self, min_start: int, expected_frames: int) -> None:
         """Before next_generation: the least samples to buffer before playing, and the estimated frames (0:
         unknown)."""
+    def set_expected(self, frames: int) -> None:
+        """The live utterance has at least so many frames, now that more of its text is known."""
     def set_gain(self, gain: float) -> None: ...
     def counters(self) -> dict[str, int]: ...
     def events(self) -> list[tuple[str, int, str, int, int]]:

@@ -78,6 +78,16 @@ int et_frames_wait(et_pipe *p, uint32_t generation, int fd, int timeout_ms)
     }
 }
 
+int et_frames_doze(et_pipe *p, uint32_t generation)
+{
+    atomic_fetch_add_explicit(&p->generator_beat, 1, memory_order_relaxed);
+    int err = et_frames_alive(p, generation);
+    if (err)
+        return err;
+    et_wait(p->generator_fd, ET_WAIT_MS);
+    return et_frames_alive(p, generation);
+}
+
 int et_frames_reason(int error)
 {
     switch (error) {

@@ -48,6 +48,10 @@ int et_frames_end(et_frames *f);
  * 1, or 0 when the time has passed, or ET_E_STALE or ET_E_STOPPED at once when it is no longer wanted. */
 int et_frames_wait(et_pipe *p, uint32_t generation, int fd, int timeout_ms);
 
+/* Wait for what the generator is woken for, ET_WAIT_MS at most; waiting is progress for the watchdog.
+ * ET_OK, or ET_E_STALE or ET_E_STOPPED when it is no longer wanted. */
+int et_frames_doze(et_pipe *p, uint32_t generation);
+
 /* The enum et_reason with which a segment ends that met this error. */
 int et_frames_reason(int error);
 

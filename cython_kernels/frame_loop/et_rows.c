@@ -64,11 +64,9 @@ int et_rows_next(et_rows *r, uint32_t generation, float *row)
             return 1;
         if (closed)
             return 0;
-        atomic_fetch_add_explicit(&r->pipe->generator_beat, 1, memory_order_relaxed);
-        const int err = et_frames_alive(r->pipe, generation);
+        const int err = et_frames_doze(r->pipe, generation);
         if (err)
             return err;
-        et_wait(r->pipe->generator_fd, ET_WAIT_MS);
     }
 }
 

@@ -6,6 +6,13 @@ from cython_kernels.pipe cimport ET_COMPLETED, ET_ERROR, Pipe
 from cython_kernels.pipe import ERROR_NAMES, REASON_NAMES
 
 
+def doze(Pipe pipe, uint32_t generation):
+    cdef int err
+    with nogil:
+        err = et_frames_doze(pipe.ptr, generation)
+    return err == 0
+
+
 cdef class FrameGate:
     cdef et_frames f
     cdef Pipe pipe

@@ -22,6 +22,8 @@ static inline void et_pipe_set_plan(et_pipe *p, int64_t min_start, int64_t expec
     atomic_store(&p->limit, p->config.backpressure);
     atomic_store(&p->expected_frames, expected_frames);
 }
+/* Of the live utterance, whose text has grown. */
+static inline void et_pipe_set_expected(et_pipe *p, int64_t frames) { atomic_store(&p->expected_frames, frames); }
 static inline void et_pipe_set_gain(et_pipe *p, float gain) { atomic_store(&p->gain, gain); }
 static inline int et_pipe_is_tracing(const et_pipe *p) { return et_pipe_tracing(p); }
 static inline uint64_t et_pipe_lost(const et_pipe *p) { return atomic_load(&p->steps_lost); }

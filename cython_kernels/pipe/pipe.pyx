@@ -15,6 +15,7 @@ cdef extern from "pipe/et_pipe_atomics.h" nogil:
     void et_pipe_set_start(et_pipe *p, int64_t samples)
     int64_t et_pipe_get_start(const et_pipe *p)
     void et_pipe_set_plan(et_pipe *p, int64_t min_start, int64_t expected_frames)
+    void et_pipe_set_expected(et_pipe *p, int64_t frames)
     void et_pipe_set_gain(et_pipe *p, float gain)
     uint64_t et_pipe_counter(const et_pipe *p, int which)
     int et_pipe_is_tracing(const et_pipe *p)
@@ -149,6 +150,9 @@ cdef class Pipe:
 
     def set_plan(self, int64_t min_start, int64_t expected_frames):
         et_pipe_set_plan(self.ptr, min_start, expected_frames)
+
+    def set_expected(self, int64_t frames):
+        et_pipe_set_expected(self.ptr, frames)
 
     def set_gain(self, float gain):
         et_pipe_set_gain(self.ptr, gain)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from edgettsd.engine.callers import NOBODY, Caller
 from edgettsd.engine.events import Unsubscribe
+from edgettsd.engine.text_source import TextSource
 from edgettsd.hw.placement import Cpus
 from edgettsd.hw.rearrange import Stages
 
@@ -76,7 +77,8 @@ class Request:
 
     `client` owns it: it alone may abort it, and its limit counts it. With
     `fd` the audio goes to that descriptor (owned by the engine from then on, closed at the end) in `format`
-    "s16le" or "wav" instead of the sound device.
+    "s16le" or "wav" instead of the sound device. With `source` the text is what is written there, while it
+    is spoken already, and `text` is not looked at.
     """
 
     text: str
@@ -84,6 +86,7 @@ class Request:
     client: Caller = NOBODY
     fd: int | None = None
     format: str = "s16le"
+    source: TextSource | None = None
 
 
 @dataclass(frozen=True, slots=True)

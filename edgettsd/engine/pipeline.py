@@ -17,14 +17,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cython_kernels.frame_loop import DecodeLoop, start_slower
+from cython_kernels.frames import doze
 from cython_kernels.pipe import ITEM_END, ITEM_PAUSE, REASON_NAMES, Pipe, SinkHandle, use_huge_pages
 from cython_kernels.playout import Playout
 from edgettsd import limits
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request
 from edgettsd.engine.parts import Parts
-from edgettsd.engine.plan import Sentence, sentences
+from edgettsd.engine.plan import Sentence
+from edgettsd.engine.script import Script
 from edgettsd.engine.sources import FrameSource, Order
+from edgettsd.engine.text_source import TextSource
 from edgettsd.hw.placement import Cpus, ranges
 from edgettsd.hw.threads import move_threads, name_thread, pin_thread
 from edgettsd.metrics import Recorder
@@ -47,9 +50,13 @@ class Work:
     seed: int
     max_frames: int
     results: list[dict[str, Any]] = field(default_factory=list)
+    # Made when its turn has come, by the generator thread.
+    script: Script | None = None
     # CLOCK_MONOTONIC nanoseconds.
     accepted_ns: int = 0
     begun_ns: int = 0
+    # Waited for the text of the sentence that comes next.
+    text_ns: int = 0
 
 
 # Called in the generator thread: the work, how it ended, and the error behind Reason.ERROR.
@@ -275,30 +282,24 @@ class Pipeline:
 
     def _generate(self, work: Work) -> Reason:
         """All sentences of an utterance, and its end, into the pipe."""
-        info, options = self._parts.info, work.request.options
         work.begun_ns = time.monotonic_ns()
-        plan = list(
-            sentences(
-                work.request.text,
-                info.frame_seconds,
-                lambda text: self._parts.frames(text, options),
-                options.rate or self._config.voice.rate,
-            )
-        )
-        if not self._live(work):
+        script = work.script = work.script or self._script(work.request)
+        reason, left, index = Reason.COMPLETED, work.max_frames, 0
+        if not self._known(work, script, 0):
             return Reason.ABORTED
-        prebuffer = self._config.audio.prebuffer_ms * info.sample_rate // 1000
-        expected = min(sum(s.expected_frames for s in plan), work.max_frames)
+        prebuffer = self._config.audio.prebuffer_ms * self._parts.info.sample_rate // 1000
+        expected = min(script.expected_frames, work.max_frames)
         self.pipe.set_plan(max(prebuffer, self._slower_start(expected)), expected)
-        self.pipe.set_gain(options.volume)
-        reason, left = Reason.COMPLETED, work.max_frames
-        for index, sentence in enumerate(plan):
+        self.pipe.set_gain(work.request.options.volume)
+        while index < len(script):
             if index:
                 self._pause(work)
-            result = self._sentence(work, index, sentence, left)
-            work.results.append(result)
+            result = self._sentence(work, index, script[index], left)
+            work.results.append(_with_wait(result, work.text_ns))
+            work.text_ns = 0
             reason = Reason(result["reason"])
             left -= result["frames"]
+            index += 1
             if reason is Reason.ERROR:
                 raise RuntimeError(f"frame loop: {result['error']} at frame {result['frames']}")
             if reason is not Reason.COMPLETED:
@@ -306,11 +307,37 @@ class Pipeline:
             if left <= 0:
                 reason = Reason.LIMIT
                 break
+            if not self._known(work, script, index):
+                return Reason.ABORTED
+            self.pipe.set_expected(min(script.expected_frames, work.max_frames))
         if left <= work.max_frames - _MEASURED_FRAMES:
             self._measured_speed = self._speed
         if reason is not Reason.ABORTED:
             self.pipe.push_item(work.generation, ITEM_END, reason=REASON_NAMES.index(reason.value))
         return reason
+
+    def _script(self, request: Request) -> Script:
+        """The utterance's sentences; more of its text wakes the generator thread."""
+        options = request.options
+        text = request.source or TextSource.whole(request.text)
+        text.on_grown(self.pipe.wake_all)
+        return Script(
+            text,
+            self._parts.info.frame_seconds,
+            lambda part: self._parts.frames(part, options),
+            options.rate or self._config.voice.rate,
+        )
+
+    def _known(self, work: Work, script: Script, index: int) -> bool:
+        """Wait until it is certain what sentence `index` is; False when nobody wants it any more."""
+        script.grow()
+        began = time.monotonic_ns()
+        while len(script) <= index and not script.complete:
+            if not doze(self.pipe, work.generation):
+                return False
+            script.grow()
+            work.text_ns = time.monotonic_ns() - began
+        return self._live(work)
 
     def _slower_start(self, frames: int) -> int:
         """Samples to have ready for `frames` frames because the CPUs run slower than when last measured."""
@@ -338,6 +365,12 @@ class Pipeline:
                 repeat_period=min(limits.MAX_PERIOD, round(engine.runaway_period_seconds / frame_seconds)),
             )
         )
+
+
+def _with_wait(result: dict[str, Any], waited_ns: int) -> dict[str, Any]:
+    """A segment's figures with the time before it in which its text was waited for."""
+    moved = {"text_ns": waited_ns, "begin_ns": -waited_ns, "wall_ns": waited_ns}
+    return result | {key: result.get(key, 0) + ns for key, ns in moved.items()}
 
 
 def _shares_cpus(config: Config) -> bool:

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from edgettsd.text import normalise, speakable, split_sentences
+from edgettsd.text import normalise, split_sentences
 
 # Seconds of ordinary speech, by kind of character.
 SECONDS_LETTER = 0.068
@@ -57,22 +57,31 @@ def sentences(
     The expected length is that of `length` where it tells one, at the beginning of a text, else an estimate
     for speech `rate` times as fast as usual.
     """
-    known = 0
+    planner = Planner(frame_seconds, length, rate)
+    for part in split_sentences(normalise(text)):
+        yield from planner.pieces(part)
 
-    def measured(part: str) -> Sentence:
-        sentence = measure(part, frame_seconds)
-        guess = math.ceil(sentence.expected_frames / rate)
-        exact = length is not None and (known < EXACT_FRAMES or guess * UNDERESTIMATE > MOST_FRAMES)
-        return replace(sentence, expected_frames=(length(part) if length and exact else 0) or guess)
 
-    clean = normalise(text)
-    if not speakable(clean):
-        return
-    for part in split_sentences(clean):
-        if speakable(part):
-            for piece in _pieces(measured(part), measured):
-                known += piece.expected_frames
-                yield piece
+class Planner:
+    """Measures the sentences of one text, one after the other, and cuts those that are too long."""
+
+    def __init__(self, frame_seconds: float, length: Length | None = None, rate: float = 1.0) -> None:
+        self._frame_seconds, self._length, self._rate = frame_seconds, length, rate
+        # Frames of what was measured so far.
+        self._known = 0
+
+    def pieces(self, part: str) -> Iterator[Sentence]:
+        """The next sentence, in pieces that are not too long."""
+        for piece in _pieces(self._measured(part), self._measured):
+            self._known += piece.expected_frames
+            yield piece
+
+    def _measured(self, part: str) -> Sentence:
+        sentence = measure(part, self._frame_seconds)
+        guess = math.ceil(sentence.expected_frames / self._rate)
+        exact = self._known < EXACT_FRAMES or guess * UNDERESTIMATE > MOST_FRAMES
+        frames = self._length(part) if self._length is not None and exact else 0
+        return replace(sentence, expected_frames=frames or guess)
 
 
 def _pieces(sentence: Sentence, measured: Callable[[str], Sentence]) -> Iterator[Sentence]:

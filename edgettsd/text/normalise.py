@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 # Invisible characters that Unicode files under letters, marks or symbols rather than under Cf.
-_INVISIBLE = frozenset(
+INVISIBLE = frozenset(
     map(
         chr,
         [
@@ -23,7 +23,7 @@ _INVISIBLE = frozenset(
 _NEWLINES = frozenset("\n\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 # Unicode's stream-safe format allows 30 non-starters in a row; sorting longer runs costs quadratic time.
 _MAX_MARKS = 30
-_SPEAKABLE = re.compile(f"[^\\W_{''.join(sorted(_INVISIBLE))}]")
+_SPEAKABLE = re.compile(f"[^\\W_{''.join(sorted(INVISIBLE))}]")
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SPACES = re.compile(r"[ \n]+")
 
@@ -60,7 +60,7 @@ def _replacement(c: str) -> str | None:
     """What to put in place of the character `c`; None to keep it."""
     if c in _NEWLINES:
         return "\n"
-    if c in _INVISIBLE:
+    if c in INVISIBLE:
         return ""
     category = unicodedata.category(c)
     if category == "Cf":

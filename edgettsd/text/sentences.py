@@ -14,7 +14,9 @@ DEFAULT_MAX_CHARS = 300
 
 # No pattern here can backtrack: each is a run of one class after another.
 _STOP = re.compile(r"""([.!?…‥؟।॥۔]+|[。！？｡．]+)([\"'”’»›)\]}」』）】〉》〕*_]*)""")
-_NEXT_WORD = re.compile(r"[\W_]{0,32}+(\w{1,24}+)")
+_NO_WORD = 32
+_NEXT_WORD = re.compile(rf"[\W_]{{0,{_NO_WORD}}}+(\w{{1,24}}+)")
+_FULL_STOPS = "。！？｡．"
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003134f"
 _IS_CJK = re.compile(f"[{_CJK}]")
 _DOTTED = re.compile(r"[^\W\d_]{1,2}(?:\.[^\W\d_]{1,2})+")
@@ -50,25 +52,33 @@ def split_sentences(text: str, max_chars: int = DEFAULT_MAX_CHARS) -> list[str]:
         raise ValueError(f"max_chars is {max_chars}; allowed: 1 or more")
     return [
         piece
-        for paragraph in _paragraphs(text)
-        for sentence in _sentences(paragraph)
-        for piece in ((sentence,) if len(sentence) <= max_chars else _bounded(sentence, max_chars))
-        if speakable(piece)
+        for _, paragraph in paragraphs(text)
+        for sentence in sentences_of(paragraph)
+        for piece in pieces_of(sentence, max_chars)
     ]
 
 
-def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the parts between hard line breaks, wrapped lines joined by a space."""
+def paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the parts between hard line breaks, wrapped lines joined by a space, and where each begins."""
     held: list[str] = []
+    first = at = 0
     for line in text.split("\n"):
-        line = line.strip()
-        if held and not _continues(held[-1], line):
-            yield " ".join(held)
+        stripped = line.strip()
+        if held and not _continues(held[-1], stripped):
+            yield first, " ".join(held)
             held = []
-        if line:
-            held.append(line)
+        if stripped:
+            first = first if held else at
+            held.append(stripped)
+        at += len(line) + 1
     if held:
-        yield " ".join(held)
+        yield first, " ".join(held)
+
+
+def pieces_of(sentence: str, max_chars: int) -> Iterator[str]:
+    """Yield a sentence in pieces of at most `max_chars`; those with nothing to say are left out."""
+    pieces = (sentence,) if len(sentence) <= max_chars else _bounded(sentence, max_chars)
+    return filter(speakable, pieces)
 
 
 def _continues(line: str, following: str) -> bool:
@@ -78,15 +88,31 @@ def _continues(line: str, following: str) -> bool:
     return len(line) >= 60 or (len(line) >= 40 and following[0].islower())
 
 
-def _sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text without line breaks."""
+def sentences_of(text: str, growing: bool = False) -> Iterator[str]:
+    """Yield the sentences of a text without line breaks; of a growing one, those that stay as they are."""
     begin = 0
     for match in _STOP.finditer(text):
+        if growing and not _decided(text, match):
+            return
         if match.end() < len(text) and _is_end(text, begin, match):
             yield text[begin : match.end()].strip()
             begin = match.end()
-    if begin < len(text):
+    if begin < len(text) and not growing:
         yield text[begin:].strip()
+
+
+def _decided(text: str, match: re.Match[str]) -> bool:
+    """Tell whether more text behind `text` cannot change what `_is_end` says of the stop `match`."""
+    end = match.end()
+    if end == len(text):
+        return False
+    if match[1][0] in _FULL_STOPS or not text[end].isspace():
+        return True
+    following = _NEXT_WORD.match(text, end)
+    if following is None:
+        # Beyond so many characters no word is looked for.
+        return len(text) - end > _NO_WORD
+    return following.end() < len(text)
 
 
 def _is_end(text: str, begin: int, match: re.Match[str]) -> bool:
@@ -94,7 +120,7 @@ def _is_end(text: str, begin: int, match: re.Match[str]) -> bool:
     stop, closers = match.groups()
     end = match.end()
     after = text[end]
-    if stop[0] in "。！？｡．":
+    if stop[0] in _FULL_STOPS:
         # Japanese goes on after a quoted sentence with a particle.
         return not (closers and after in _QUOTATIVE)
     if after != " " and not after.isspace():
