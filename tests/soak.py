@@ -3,6 +3,7 @@
 In rounds of a few seconds: the real engine over scripted kernels and a device that runs dry, fails and is
 busy at random; callers speak, abort, interrupt, pause, leave; some read a descriptor slowly or close it.
 After each round every utterance must have finished once and the device heard exactly what it should.
+Between them rounds over the bus, against the real daemon: see soak_bus.py.
 Prints one line of figures every minute and a JSON object at the end, also when it is told to stop
 (SIGTERM, SIGINT); status 1 when anything was wrong. --cpu-percent 15 rests between rounds so that it takes no
 more of a CPU.
@@ -25,8 +26,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "unit"))
 
+import soak_bus
 from engine_rig import DEVICE, Rig, heard_as_told, with_config, with_delivery
 
 from cython_kernels.playout import FakeSink
@@ -37,6 +40,10 @@ from edgettsd.errors import NotFoundError, QueueFullError
 FRAMES = 8
 PAUSE = 960
 ROUND_SECONDS = 4.0
+# Rounds for each one over the bus.
+BUS_EVERY = 4
+# So many rounds over the bus tell how the daemon's memory goes.
+BUS_ENOUGH = 40
 M_ARENA_MAX = -8
 
 
@@ -56,6 +63,8 @@ class Totals:
     rss_kb: list[int] = field(default_factory=list)
     fds: list[int] = field(default_factory=list)
     threads: list[int] = field(default_factory=list)
+    bus: soak_bus.Account = field(default_factory=soak_bus.Account)
+    bus_told: int = 0
 
     def note(self, problem: str) -> None:
         """Something is wrong; it is also told at once."""
@@ -196,21 +205,33 @@ def soak(
     rng, totals = random.Random(seed), Totals()
     began = noted = time.monotonic()
     cpu_began = time.process_time()
-    while totals.rounds < 2 or (time.monotonic() - began < minutes * 60 and not stop.is_set()):
-        asyncio.run(one_round(rng, totals, min(ROUND_SECONDS, minutes * 20)))
-        gc.collect()
-        # What the allocator keeps for itself after the rounds' large captures is no leak.
-        ctypes.CDLL(None).malloc_trim(0)
-        totals.rss_kb.append(resident_kb())
-        totals.fds.append(len(os.listdir("/proc/self/fd")))
-        totals.threads.append(threading.active_count())
-        if cpu_percent > 0:
-            rest(began, cpu_began, cpu_percent, stop)
-        totals.seconds = round(time.monotonic() - began, 1)
-        totals.cpu_seconds = round(time.process_time() - cpu_began, 1)
-        if report is not None and time.monotonic() - noted > 60:
-            noted = time.monotonic()
-            report(totals)
+    # Of its own, so that the rounds of the engine are the same however many there are over the bus.
+    bus_rng = random.Random(seed + 1)
+    with soak_bus.started() as daemon:
+        totals.bus = daemon.account
+        while totals.rounds < 2 or (time.monotonic() - began < minutes * 60 and not stop.is_set()):
+            seconds = min(ROUND_SECONDS, minutes * 20)
+            if totals.rounds % BUS_EVERY == 0:
+                daemon.round(bus_rng, seconds)
+            asyncio.run(one_round(rng, totals, seconds))
+            gc.collect()
+            # What the allocator keeps for itself after the rounds' large captures is no leak.
+            ctypes.CDLL(None).malloc_trim(0)
+            totals.rss_kb.append(resident_kb())
+            totals.fds.append(len(os.listdir("/proc/self/fd")))
+            totals.threads.append(threading.active_count())
+            if cpu_percent > 0:
+                rest(began, cpu_began - daemon.cpu_seconds(), cpu_percent, stop)
+            totals.seconds = round(time.monotonic() - began, 1)
+            totals.cpu_seconds = round(time.process_time() - cpu_began + daemon.cpu_seconds(), 1)
+            for problem in totals.bus.wrong[totals.bus_told :]:
+                totals.bus_told += 1
+                totals.note(problem)
+            if report is not None and time.monotonic() - noted > 60:
+                noted = time.monotonic()
+                report(totals)
+    for problem in totals.bus.wrong[totals.bus_told :]:
+        totals.note(problem)
     return totals
 
 
@@ -227,7 +248,8 @@ def line(totals: Totals) -> None:
         f"{totals.seconds:8.0f} s ({totals.cpu_seconds:.0f} s of CPU)  {totals.rounds} rounds, "
         f"{totals.accepted} utterances, {totals.samples} samples, {totals.xruns} xruns, "
         f"{totals.reasons.get('device', 0)} device faults, {early} -> {late} kB, "
-        f"{totals.fds[-1]} descriptors, wrong: {len(totals.wrong)}",
+        f"{totals.fds[-1]} descriptors; over the bus {totals.bus.rounds} rounds, "
+        f"{totals.bus.accepted} utterances, {totals.bus.bytes_read} bytes read; wrong: {len(totals.wrong)}",
         flush=True,
     )
 
@@ -260,8 +282,13 @@ def main() -> int:
     )
     figures = {name: getattr(totals, name) for name in names}
     figures |= {"rss_kb_first_tenth": early, "rss_kb_last_tenth": late, "descriptors": totals.fds[-1]}
+    figures["bus"] = totals.bus.figures()
     print(json.dumps(figures))
-    return 1 if totals.wrong or late > early * 1.05 or fds_late > fds_early else 0
+    grown = late > early * 1.05 or fds_late > fds_early
+    if len(totals.bus.rss_kb) >= BUS_ENOUGH:
+        early, late = early_and_late(totals.bus.rss_kb)
+        grown = grown or late > early * 1.05
+    return 1 if totals.wrong or grown else 0
 
 
 if __name__ == "__main__":

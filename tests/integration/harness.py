@@ -59,9 +59,12 @@ def until(condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> 
 
 
 class PrivateBus:
-    """A running dbus-daemon; `services` is a folder for activation files."""
+    """A running dbus-daemon; `services` is a folder for activation files.
 
-    def __init__(self, folder: Path, *, system: bool = False) -> None:
+    With `apart` a Ctrl-C at the terminal does not reach it.
+    """
+
+    def __init__(self, folder: Path, *, system: bool = False, apart: bool = False) -> None:
         self.folder = folder
         self.services = folder / "services"
         self.services.mkdir()
@@ -88,6 +91,7 @@ class PrivateBus:
             ],
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=apart,
         )
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().strip()
@@ -132,7 +136,8 @@ def environment(**more: str) -> dict[str, str]:
 class System:
     """The real daemon on a private bus, with a configuration file and a notification socket of its own.
 
-    `engine` is the --engine argument; `config` is TOML text.
+    `engine` is the --engine argument; `config` is TOML text. With `apart` a Ctrl-C at the terminal does not
+    reach it.
     """
 
     def __init__(
@@ -146,6 +151,7 @@ class System:
         watchdog: float | None = None,
         env: dict[str, str] | None = None,
         wait: bool = True,
+        apart: bool = False,
     ) -> None:
         self.bus = bus
         self.folder = folder
@@ -175,6 +181,7 @@ class System:
                 stdout=log,
                 stderr=log,
                 env=environment(**extra),
+                start_new_session=apart,
             )
         if wait:
             self.wait_for("READY=1")

@@ -18,6 +18,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import soak_bus
 from engine_rig import Rig, expected_pcm, heard_as_told
 from soak import rest, soak
 
@@ -34,6 +35,10 @@ def test_a_short_soak() -> None:
     assert totals.rounds >= 2
     assert totals.accepted > 50
     assert {"completed", "aborted"} <= set(totals.reasons)
+    assert totals.bus.rounds >= 1
+    # Each kind of reader at least once a round; the terminal is refused, or a round would be wrong.
+    assert set(totals.bus.kinds) == set(soak_bus.KINDS)
+    assert totals.bus.reasons["completed"] > 0 and totals.bus.bytes_read > 0
     assert totals.samples > 100_000
 
 
