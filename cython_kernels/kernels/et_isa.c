@@ -6,9 +6,9 @@
 #include <string.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static et_isa_level level;
+static int level;
 
-static et_isa_level of_cpu(void)
+static int of_cpu(void)
 {
 #if defined(__x86_64__)
     if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl")
@@ -29,7 +29,7 @@ static void look(void)
         level = strcmp(wish, "generic") ? ET_ISA_UNKNOWN : ET_ISA_GENERIC;
 }
 
-et_isa_level et_isa(void)
+int et_isa(void)
 {
     pthread_once(&once, look);
     return level;

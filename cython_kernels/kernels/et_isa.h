@@ -3,13 +3,14 @@
 #define ET_ISA_H
 
 /* Each has the instructions of those before it. */
-typedef enum {
+enum {
     ET_ISA_UNKNOWN = -1,    /* EDGETTSD_ISA has no value that is known; nothing of our own is used */
     ET_ISA_GENERIC,         /* nothing of our own: ggml and libllama compute */
     ET_ISA_AVX512,          /* with BW, VL and DQ */
     ET_ISA_AVX512_VNNI,
-} et_isa_level;
+};
 
-et_isa_level et_isa(void);
+/* One of these. */
+int et_isa(void);
 
 #endif

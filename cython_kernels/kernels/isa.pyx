@@ -4,9 +4,10 @@ import os
 
 
 cdef extern from "kernels/et_isa.h":
-    int ET_ISA_GENERIC
-    int ET_ISA_AVX512
-    int ET_ISA_AVX512_VNNI
+    enum:
+        ET_ISA_GENERIC
+        ET_ISA_AVX512
+        ET_ISA_AVX512_VNNI
     int et_isa() nogil
 
 VARIABLE = "EDGETTSD_ISA"
