@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.error("%s", error)
         return EXIT_CONFIG
     logs.set_up(config.log.level)
-    # Not "python3" in ps; threads name themselves.
+    # ps shall not show "python3"; the other threads name themselves.
     name_thread("edgettsd")
     notifier = Notifier()
     try:
@@ -74,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         notifier.close()
     if still_loading():
-        # A library that reads weights cannot be interrupted, and must not find the interpreter half gone.
+        # The process ends at once, because a library that reads weights cannot be interrupted and must not
+        # find the interpreter half gone.
         logging.shutdown()
         os._exit(status)
     return status
@@ -171,7 +172,7 @@ def _machine(config: Config) -> tuple[Profile, Plan]:
 
 def _calibrate(config: Config, profile: Profile) -> int:
     """Measure, keep and print; returns the exit status."""
-    # Imported late, as below: it runs the real engine.
+    # Imported late because calibration needs the compiled kernels; a fake engine does without.
     from edgettsd.tuning import calibrate
 
     try:
@@ -191,7 +192,8 @@ def _calibrate(config: Config, profile: Profile) -> int:
 
 
 def _make_engine(config: Config, kind: tuple[str, float | str], plan: Plan) -> Engine:
-    # Imported late: the fake engine needs no compiled kernels, and a broken build must not hide its reason.
+    # Imported late because the fake engine needs no compiled kernels, and a broken build must not hide its
+    # reason.
     if kind[0] == "fake":
         from edgettsd.engine.fake import FakeEngine
 
@@ -224,7 +226,8 @@ async def _serve(
     except BusError as error:
         return _fail(notifier, EXIT_BUS, str(error))
     try:
-        # Before anything of the model is read: a second daemon must not cost the first one its memory.
+        # The name is looked at before the model is read, because a second daemon must not take memory from
+        # the first.
         if await connection.owner(BUS_NAME) is not None:
             raise NameTakenError(f"{BUS_NAME} is owned by another process")
         engine = _make_engine(config, kind, machine[1])

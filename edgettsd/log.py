@@ -13,7 +13,7 @@ from typing import TextIO
 JOURNAL_SOCKET = Path("/run/systemd/journal/socket")
 # syslog severities, as systemd's journal reads them from a <N> at the start of a line.
 _SEVERITY = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
-# A longer entry would need a memory file; the stream takes it, line by line.
+# Longer entries go to the stream line by line, because the journal would want them in a memory file.
 _LONGEST = 100_000
 
 
@@ -49,7 +49,8 @@ class JournalHandler(logging.StreamHandler[TextIO]):
                 self._socket.sendto(data, self._path)
                 return
         except OSError:
-            # Full, or gone for a restart: the loop must not wait for it.
+            # The journal's socket is full or gone for a restart; the entry goes to the stream, because the
+            # loop must not wait.
             pass
         except Exception:
             self.handleError(record)

@@ -172,7 +172,8 @@ class Connection:
     async def flush(self, timeout: float = 2.0) -> None:
         """Wait until the bus has taken everything sent so far, at most `timeout` seconds."""
         with contextlib.suppress(BusError, TimeoutError):
-            # The bus answers in order, so its answer comes after all that was sent before.
+            # The bus answers in order, so the answer to this call comes after everything that was sent before
+            # the call.
             await asyncio.wait_for(self.call_bus("GetId"), timeout)
 
     def close(self) -> None:

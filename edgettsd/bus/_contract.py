@@ -18,7 +18,7 @@ _DOCTYPE = (
     '<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"\n'
     ' "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">\n'
 )
-# What every object has besides its own interface.
+# Standard interfaces that every object has besides its own.
 _STANDARD = """
 <node>
   <interface name="org.freedesktop.DBus.Introspectable">

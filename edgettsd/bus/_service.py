@@ -107,7 +107,8 @@ class SpeechService:
         assert self._methods.keys() == self._contract.methods.keys()
         self._published: dict[str, Variant] = {}
         self._publish_soon: asyncio.Handle | None = None
-        # While a call runs, the engine's events wait here: the caller learns the id before it hears of it.
+        # Events of the engine wait here while a call runs, because the caller must learn an id before events
+        # name it.
         self._held: list[Callable[[], None]] | None = None
         self._departures = Departures(connection, supervisor, self._client_gone)
         self._unsubscribe: Unsubscribe = lambda: None
@@ -133,7 +134,7 @@ class SpeechService:
 
     def _on_message(self, message: Message) -> bool:
         fds = list(message.unix_fds)
-        # Whoever looks at the message later must not use descriptors that are closed by then.
+        # The message loses its descriptors, because code that looks at it later must not use closed ones.
         message.unix_fds = []
         try:
             if message.message_type is MessageType.METHOD_CALL:

@@ -28,6 +28,6 @@ def explain(error: ClientError) -> CtlError:
         hint = "; see edgettsctl doctor" if "does not run" in str(error) else ""
         return CtlError(f"{error}{hint}", Exit.UNREACHABLE)
     if isinstance(error, RefusedError):
-        # An error of the daemon's own is named first, one of the bus after what it says.
+        # The daemon's errors begin with their name; the bus's long names follow the message.
         return CtlError(f"{error} ({error.name})" if "." in error.name else f"{error.name}: {error}")
     return CtlError(str(error))

@@ -14,7 +14,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     """Declare the commands."""
     for name, member, text in (
         ("stop", "AbortAll", "end everything that is spoken or waits, of every caller"),
-        # Not Pause, which would end with this command's connection.
+        # Hold instead of Pause, because a Pause ends with the connection of this command.
         ("pause", "Hold", "hold the speech where it is, until resume"),
         ("resume", "Resume", "go on after pause"),
     ):

@@ -82,7 +82,7 @@ async def examine(options: argparse.Namespace, machine: Machine) -> list[Finding
         )
     properties, found = await _ask_daemon(options, config, machine)
     findings += found
-    # A daemon that is ready has loaded its model; else the bundle itself is of interest.
+    # The bundle is checked only while no daemon is ready, because a ready daemon has loaded it.
     if properties is None or properties.get("State") == "starting":
         findings.append(check_model(config))
     findings += check_sound(config, machine, properties)

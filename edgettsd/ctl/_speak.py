@@ -93,7 +93,7 @@ async def run(options: argparse.Namespace) -> int:
     text = _text(options)
     waits = options.wait or options.output is not None
     values = {key: getattr(options, key, None) for key in OPTION_TYPES}
-    # Who waits wants it to end with him, even when he is killed.
+    # Speech that this command waits for ends with the command, even when the command is killed.
     values["client_bound"] = True if waits else None
     speak_options = variant_options(OPTION_TYPES, values)
     if options.output == "-" and sys.stdout.isatty():
@@ -195,11 +195,12 @@ async def _write(
             utterance = await daemon.call("SynthesizeToFd", "sha{sv}", *arguments, fds=[writer])
         finally:
             os.close(writer)
-        # Opened only now: a refused call leaves an existing file alone.
+        # The file is opened after the call, because a refused call must leave an existing file alone.
         with _open(options.output) as file, _abort_on_signals(daemon, utterance):
             written = await _copy(reader, file, rate, wav)
             result = await daemon.finished(utterance)
-            # Standard output may be somebody's file that has other things before this.
+            # The header of standard output is not rewritten, because that file may hold other things before
+            # the sound.
             if wav and options.output != "-" and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 with contextlib.suppress(OSError):
                     file.seek(0)

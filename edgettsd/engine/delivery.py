@@ -20,7 +20,8 @@ from edgettsd.config import DeliveryConfig
 from edgettsd.engine._api import Reason
 from edgettsd.hw.cache import cache_folder
 
-# A writer that is to leave is interrupted this often, and left alone after so long; then interrupted seldom.
+# Seconds between interruptions of a writer that is to leave; how long they go on; and between those that come
+# later.
 KICK, GRACE, LATE_KICK = 0.01, 0.1, 1.0
 
 _NEVER = float("inf")
@@ -119,7 +120,8 @@ class Delivery:
         if self._timer is not None:
             self._timer.cancel()
         self._deliveries.forget(self)
-        # The owner knows this delivery: a cycle would keep the spool's descriptors.
+        # The owner is forgotten, because the cycle of owner and delivery would keep the spool's descriptors
+        # open.
         self.owner = None
 
 

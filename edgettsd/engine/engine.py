@@ -38,8 +38,8 @@ from edgettsd.metrics import StepStatistics
 
 log = logging.getLogger(__name__)
 
-# The playout thread reports silence within milliseconds; without a report the utterance ends anyway after
-# this.
+# An aborted utterance ends after this many seconds even if the playout thread, which reports silence within
+# milliseconds, says nothing.
 SILENCE_TIMEOUT = 2.0
 
 
@@ -66,7 +66,8 @@ class Engine(QueueingEngine[Job]):
         self._plan = plan
         self._planned = config
         self._rate, self._costs = 1.0, dict[int, float]()
-        # Why nothing is accepted any more; a loading thread and stop() agree on who closes the parts.
+        # `_failure` is why nothing is accepted any more; by `_handover` a loading thread and stop() agree on
+        # who closes the parts.
         self._failure = ""
         self._loading = False
         self._handover = threading.Lock()
@@ -122,7 +123,8 @@ class Engine(QueueingEngine[Job]):
             self._failure = describe(error)
             for entry in self._queue.clear():
                 self._end(entry, Reason.ERROR, self._failure)
-            # They are scheduled, and the caller of this ends the bus.
+            # The signals of these ends are only scheduled; they must leave before the caller of start() ends
+            # the bus.
             await asyncio.sleep(0)
             raise
         if self._pipeline is None or self._loop is None or self._stopping():
@@ -188,7 +190,7 @@ class Engine(QueueingEngine[Job]):
                 if started and not stopped:
                     self._pipeline, self._deliveries = pipeline, deliveries
             if stopped:
-                # stop() came while the model was loading, and left it to this thread.
+                # stop() came while the model was loading, and left the closing to this thread.
                 if pipeline is not None:
                     pipeline.stop()
                 parts.close()
@@ -288,7 +290,7 @@ class Engine(QueueingEngine[Job]):
         if job.delivery is not None:
             job.delivery.cancel()
         if job.outcome is not None:
-            # Only its delivery goes on, and tells when it is over.
+            # Only the utterance's delivery goes on, and tells when it is over.
             return
         if entry is self._queue.active and self._pipeline is not None:
             self._pipeline.pipe.next_generation()
@@ -355,7 +357,7 @@ class Engine(QueueingEngine[Job]):
                 job.started = t_ns / 1e9
                 self._announce(entry)
             elif name == "underrun":
-                # Many at once may be told together: the value counts them all.
+                # One event may stand for several underruns, because its value counts all of the utterance.
                 job.underruns = value
                 log.warning("utterance %d: underrun %d", entry.id, job.underruns)
             elif name == "finished":
@@ -420,7 +422,7 @@ class Engine(QueueingEngine[Job]):
         if self._queue.active is not entry:
             return
         if job.work is not None and self._pipeline is not None:
-            # The last ones may not have been told.
+            # The counter is read, because events of the last underruns may not have come.
             job.underruns = self._pipeline.pipe.counters()["underruns"] - job.underruns_before
         self._conclude(entry, reason)
         self._next()
@@ -451,7 +453,7 @@ class Engine(QueueingEngine[Job]):
                 self._queue.remove(entry.id)
             self._end(entry, *delivery.failure)
         if job.outcome is None:
-            # Its end in the pipeline is still to come.
+            # The utterance's end in the pipeline is still to come.
             return
         self._queue.delivered(entry)
         self._report(entry, job.ending or job.outcome)

@@ -177,7 +177,7 @@ class FakeEngine(QueueingEngine[_Job]):
         except OSError:
             reason = Reason.ERROR
         except Exception:
-            # Nobody awaits this task, and the utterance must end.
+            # The error is caught here, because nobody awaits this task and the utterance must end.
             log.exception("utterance %d", entry.id)
             reason = Reason.ERROR
         self._queue.finish()
@@ -234,7 +234,8 @@ class FakeEngine(QueueingEngine[_Job]):
         room = select.poll()
         room.register(fd, select.POLLOUT)
         while data and job.ending is None:
-            # A pipe that is writable takes PIPE_BUF bytes; the client's descriptor stays as it is.
+            # No more than PIPE_BUF bytes are written at once, because a writable pipe takes those without
+            # blocking and the client's descriptor keeps its flags.
             if room.poll(0):
                 data = data[os.write(fd, data[: select.PIPE_BUF]) :]
                 continue

@@ -25,7 +25,7 @@ class Job:
     seed: int
     work: Work | None = None
     delivery: Delivery | None = None
-    # How it ended in the pipeline; its delivery may go on.
+    # How the utterance ended in the pipeline; its delivery may go on.
     outcome: Reason | None = None
     ending: Reason | None = None
     detail: str = ""
@@ -69,7 +69,7 @@ class Job:
         if self.work is None:
             return stats
         if self.delivery is not None:
-            # What a reader has not taken was not heard.
+            # Only what the reader has taken counts as heard.
             self.samples = self.delivery.spool.delivered // 2
         results = list(self.work.results)
         frames = sum(r["frames"] for r in results)

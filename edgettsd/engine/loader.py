@@ -28,7 +28,7 @@ def describe(error: BaseException) -> str:
 async def in_loader(work: Callable[[], None]) -> None:
     """Run `work` in a thread named LOADER; raises what it raises. A cancelled caller leaves it running."""
     loop = asyncio.get_running_loop()
-    # The error is its result: a future refuses some of them as its exception, and would never be done.
+    # Errors are the future's result, because a future refuses some of them (StopIteration) as its exception.
     done: asyncio.Future[BaseException | None] = loop.create_future()
 
     def settle(error: BaseException | None) -> None:
@@ -41,7 +41,7 @@ async def in_loader(work: Callable[[], None]) -> None:
             work()
         except BaseException as error:
             failure = error
-        # The loop may have ended meanwhile.
+        # A loop that has ended meanwhile refuses the call.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, failure)
 

@@ -130,7 +130,8 @@ class FakeParts:
     decode_us: int = 0
     talker_fail_at: int = -1
     decoder_fail_at: int = -1
-    # Codes of codebook 0, the last `period` of them for ever; loudness of frames (see cython_kernels.fake).
+    # `script` are codes of codebook 0, whose last `period` repeat for ever; `levels` how loud frames are (see
+    # cython_kernels.fake).
     script: Sequence[int] = ()
     period: int = 0
     levels: Sequence[int] = ()
@@ -138,15 +139,15 @@ class FakeParts:
     hidden: int = 8
     sample_rate: int = 24_000
     samples_per_frame: int = 1920
-    # Ids of codebook 0, the last of which ends; of the others.
+    # `vocab` ids of codebook 0, the last of which ends an utterance; `codes` ids of each other codebook.
     vocab: int = 2151
     codes: int = 2048
     drop_frames: int = 0
     end_frames: int = 0
-    # What is told of a sentence's length beforehand.
+    # Length of a sentence in frames that is known beforehand; 0: none.
     known_frames: int = 0
     segment_error: Exception | None = None
-    # How long it takes to make the talker, and whether that fails.
+    # How long making the talker takes, and whether it fails.
     load_us: int = 0
     load_fails: bool = False
     # The first sentence ends the generator thread.

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 # A thread that shows no progress for this long is dead; the longest single call is a prefill on a slow board.
 STALL_SECONDS = 30.0
 RT_PRIORITY = 20
-# An utterance shorter than this gives no rate of its own.
+# Utterances with fewer frames tell nothing about the rate of the generator.
 _MEASURED_FRAMES = 12
 
 
@@ -50,7 +50,7 @@ class Work:
     seed: int
     max_frames: int
     results: list[dict[str, Any]] = field(default_factory=list)
-    # Made when its turn has come, by the generator thread.
+    # The generator thread makes the script when the utterance's turn has come.
     script: Script | None = None
     # CLOCK_MONOTONIC nanoseconds.
     accepted_ns: int = 0
@@ -59,7 +59,7 @@ class Work:
     text_ns: int = 0
 
 
-# Called in the generator thread: the work, how it ended, and the error behind Reason.ERROR.
+# Called in the generator thread with the work, how the work ended, and the error behind Reason.ERROR.
 OnGenerated = Callable[[Work, Reason, Exception | None], None]
 
 
@@ -112,7 +112,7 @@ class Pipeline:
     def start(self) -> None:
         """Start the threads and wait until every kernel is made; raises what making one raised."""
         engine = self._config.engine
-        # The decoder's weights are packed in a file already: one that cannot be loaded is known soonest.
+        # The decoder is first, because a decoder that cannot be loaded shows soonest.
         for name, target, cpus in (
             ("decoder", self._run_decoder, engine.cpus_decoder),
             ("generator", self._run_generator, engine.cpus_generator),
@@ -123,7 +123,8 @@ class Pipeline:
                 target=self._thread, args=(target, cpus, future), name=f"tts-{name}", daemon=True
             )
             self._threads[thread] = future
-        # Kernels warm up with all their threads: on shared CPUs one by one, else they spin for seconds.
+        # Kernels on shared CPUs are made one after the other, because all warm up with all their threads and
+        # would spin for seconds.
         one_by_one = _shares_cpus(self._config)
         try:
             for thread, future in self._threads.items():
@@ -162,7 +163,7 @@ class Pipeline:
         if dead:
             log.error("%s has ended", ", ".join(dead))
             return False
-        # Idle threads sleep for long; a wake-up makes them show themselves until the next look.
+        # Idle threads sleep for long; a wake-up makes their counters move until the next look.
         self.pipe.wake_all()
         now, counters = time.monotonic(), self.pipe.counters()
         for name in ("generator_beat", "decoder_beat", "playout_beat"):
@@ -210,7 +211,7 @@ class Pipeline:
             try:
                 move_threads(f"tts-{name}", before[name])
             except ValueError as error:
-                # Both sets are gone: the kernel has put the threads where it saw fit.
+                # The old CPUs are gone like the new ones, so the kernel has put the threads where it saw fit.
                 log.warning("%s is not on CPUs %s any more: %s", name, ranges(before[name]), error)
 
     def counters(self) -> dict[str, Any]:
@@ -224,7 +225,7 @@ class Pipeline:
         self, target: Callable[[Future[None]], None], cpus: Sequence[int], ready: Future[None]
     ) -> None:
         try:
-            # Before the kernel is made: its workers inherit both.
+            # Name and CPUs are set before the kernel is made, because its workers inherit both.
             name_thread(threading.current_thread().name)
             if cpus:
                 pin_thread(cpus)
@@ -253,7 +254,7 @@ class Pipeline:
         self._decode.run()
 
     def _run_playout(self, ready: Future[None]) -> None:
-        # Normal priority is enough on an idle machine.
+        # A refused priority is no error, because ordinary priority is enough on an idle machine.
         try:
             os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(RT_PRIORITY))
         except PermissionError:

@@ -19,13 +19,15 @@ SECONDS_IDEOGRAPH = 0.23
 SECONDS_DIGIT = 0.32
 SECONDS_EDGE = 0.3
 
-# A piece is expected to be no longer than this, 20 s: with the prompt and speech half as slow again it fits
-# into the default `[engine] context`.
+# Longer pieces (20 s) are cut, because a piece with its prompt, spoken half as slowly again, must fit into
+# the default `[engine] context`.
 MOST_FRAMES = 250
 
-# Exact lengths are asked for until so much is known: they take time, and nobody hears anything meanwhile.
+# Exact lengths are asked for until this many frames are known; not further, because nothing is heard while
+# they are computed.
 EXACT_FRAMES = 250
-# Later they are for what may be too long for one piece: letters take up to this many times the estimate.
+# Behind those an exact length is asked for only where a piece could be too long: letter by letter a text
+# takes up to this many times its estimate.
 UNDERESTIMATE = 6
 
 # Most frames, by kind of character, and for the silence around them.
@@ -45,7 +47,7 @@ class Sentence:
     max_frames: int
 
 
-# The exact length of a piece of text in frames, 0 where that is not known before it is spoken.
+# The exact length of a piece of text in frames; 0 where the length is not known before the text is spoken.
 Length = Callable[[str], int]
 
 
@@ -67,7 +69,7 @@ class Planner:
 
     def __init__(self, frame_seconds: float, length: Length | None = None, rate: float = 1.0) -> None:
         self._frame_seconds, self._length, self._rate = frame_seconds, length, rate
-        # Frames of what was measured so far.
+        # Frames of all pieces whose exact length was asked for so far.
         self._known = 0
 
     def pieces(self, part: str) -> Iterator[Sentence]:
@@ -89,7 +91,7 @@ def _pieces(sentence: Sentence, measured: Callable[[str], Sentence]) -> Iterator
     if sentence.expected_frames <= MOST_FRAMES or len(sentence.text) < 2:
         yield sentence
         return
-    # Halves at least, so that this ends.
+    # Each part is at most half of the whole, so that the recursion ends.
     share = min(0.5, 0.9 * MOST_FRAMES / sentence.expected_frames)
     for part in split_sentences(sentence.text, max(1, int(len(sentence.text) * share))):
         yield from _pieces(measured(part), measured)

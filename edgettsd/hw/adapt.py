@@ -25,7 +25,7 @@ Origin = Literal["config", "machine", "model"]
 FRAME_MS = 80.0
 # The exact decoder must leave this share of a frame's time free.
 _DECODER_SHARE = 0.8
-# From so many cores on memory is fast enough for 8-bit weights.
+# Machines with at least this many cores have memory that is fast enough for 8-bit weights.
 _Q8_CORES = 8
 # MB that a model needs at run time: weights, caches, packed decoder.
 _NEEDS_MB = {"1.7b": 2000, "0.6b": 900}
@@ -53,16 +53,16 @@ class Plan:
     cpus_loop: tuple[int, ...]
     threads_generator: int
     threads_decoder: int
-    # Recommendations: the bundle says what it has.
+    # Which bundle to choose for this machine; a bundle that is loaded has a precision and size of its own.
     precision_talker: str
     precision_decoder: str
     model_size: str
-    # Empty: what the model proposes.
+    # Empty where the model's proposal is taken.
     schedule: str
     chunks: tuple[int, ...]
     # The daemon's memory that a bundle may need, in MB.
     memory_mb: int
-    # A stage that makes no progress for so long is dead.
+    # A thread without progress for this long counts as dead.
     stall_seconds: float
     decisions: tuple[Decision, ...]
 

@@ -39,7 +39,7 @@ def weight_file(folder: Path | None, part: str, digest: str) -> Path | None:
     """
     if folder is None:
         return None
-    # Loads the kernels' libraries, which whoever asks for such a file does anyway.
+    # Imported here because the import loads the kernels' libraries, which only users of weight files need.
     from cython_kernels import _leftovers
 
     name = f"{part}.{digest[:24]}.weights"

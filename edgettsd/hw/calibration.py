@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 FILE = "calibration.json"
 FORMAT = 1
-# Calibrations kept: models and versions that were used lately.
+# How many calibrations are kept, one for each model and version that was used lately.
 KEEP = 8
 
 

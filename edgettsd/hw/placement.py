@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from edgettsd.hw.profile import BIG_SHARE, Cpu, Profile
 
-# More threads than this in one stage cost more in waiting for each other than they compute.
+# One stage gets no more threads than this, because more of them lose more time waiting for each other.
 MOST_THREADS = 4
-# From this many cores on, one is kept free of computing.
+# Machines with at least this many cores keep one free for everything but computing.
 SPARE_FROM = 5
 
 Cpus = tuple[int, ...]
@@ -188,7 +188,7 @@ def _halves(cores: list[Cpu], threads: tuple[int, int]) -> tuple[list[Cpu], list
         if sizes_fit and cores[first - 1].cluster != cores[first].cluster:
             half = first
             break
-    # Where cores are left over, whole clusters are taken: threads that meet share a cache, and a clock.
+    # Whole clusters are preferred, because threads that wait for each other then share a cache and a clock.
     spare = max(0, count - 2 * half)
     at = max(range(spare + 1), key=lambda start: _whole(cores[start:], half))
     return cores[at : at + half], cores[at + half : at + half + MOST_THREADS]

@@ -74,7 +74,7 @@ class Profile:
     gpu: Gpu = "none"
     vulkan: bool = False
     opencl: bool = False
-    # Only told by an override: there is no common way to find one.
+    # Only an override names an NPU, because there is no common way to find one.
     npu: str = ""
     zones: tuple[Zone, ...] = ()
 

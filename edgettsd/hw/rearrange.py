@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from edgettsd.hw.placement import Cpus, one_node, usable_cores
 from edgettsd.hw.profile import Profile
 
-# The worse stage must get so much faster by a move; less is not worth cold caches.
+# A move must cut the slower stage's time to this share, because less is not worth cold caches.
 GAIN = 0.95
 
 
@@ -71,7 +71,7 @@ def rearrange(profile: Profile, stages: Stages, speeds: Speeds) -> Arrangement:
         arrangement(profile, stages, speeds, first, second)
         for first, second in _candidates(profile, stages, speeds)
     ]
-    # Of equally good ones that which moves least.
+    # Among equally fast arrangements the one that moves the fewest threads is taken.
     best = max(
         [stay, *found],
         key=lambda a: (

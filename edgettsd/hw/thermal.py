@@ -31,9 +31,9 @@ from edgettsd.hw.rearrange import Speeds
 log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 5.0
-# So near to the slow-down temperature the clock is expected to fall soon.
+# At this distance from the slow-down temperature the clock is expected to fall soon.
 NEAR_DEGREES = 3.0
-# What is then expected: most governors take a step or two of about a tenth each.
+# The clock that is then expected, because most governors go down by a step or two of about a tenth each.
 EXPECTED_SPEED = 0.8
 # Readings without trouble before the speed rises again.
 CALM_READINGS = 6
@@ -92,7 +92,8 @@ class Sensors:
         found = []
         for name in tree.names(_CPUFREQ, "policy[0-9]*"):
             allowed = tree.number(f"{_CPUFREQ}/{name}/scaling_max_freq")
-            # A cap that an administrator set stands from the start; one for heat comes and goes.
+            # An administrator's cap stands from the start, so it is the full clock here; a cap for heat comes
+            # and goes.
             most = self._most[name] = max(self._most.get(name, 0), allowed)
             if 0 < allowed < _FULL * most:
                 text = f"{name} is capped at {allowed // 1000} of {most // 1000} MHz"

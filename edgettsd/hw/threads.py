@@ -11,9 +11,9 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-# CPUs that this process was given: the main thread is pinned later, and what it may use then says less.
+# CPUs that this process was given, read at import because the main thread is pinned to fewer later.
 PROCESS_CPUS = frozenset(os.sched_getaffinity(0))
-# The kernel keeps 15 bytes.
+# Longest name in bytes that the kernel keeps for a thread.
 NAME_BYTES = 15
 
 
@@ -24,7 +24,7 @@ def name_thread(name: str) -> None:
     try:
         Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(name, encoding="utf-8")
     except OSError as error:
-        # Without /proc there is no ps either.
+        # A missing /proc harms nobody, because ps, which shows the names, needs /proc too.
         log.debug("cannot name thread %s: %s", name, error)
 
 
@@ -51,11 +51,12 @@ def move_threads(name: str, cpus: Sequence[int]) -> int:
             before = os.sched_getaffinity(int(task.name))
             os.sched_setaffinity(int(task.name), cpus)
         except (FileNotFoundError, ProcessLookupError):
-            # It has ended meanwhile.
+            # The thread has ended meanwhile.
             continue
         except OSError as error:
             for thread, old in moved.items():
-                # One that has ended, or may not be where it was any more, is where the kernel wants it.
+                # A thread that has ended, or that may not return to its old CPUs, stays where the kernel put
+                # it.
                 with contextlib.suppress(OSError):
                     os.sched_setaffinity(thread, old)
             raise ValueError(f"CPUs {list(cpus)}: {error.strerror}") from error

@@ -19,10 +19,10 @@ class SentenceStream:
         if max_chars < 1:
             raise ValueError(f"max_chars is {max_chars}; allowed: 1 or more")
         self._max_chars = max_chars
-        # Normalised text from the beginning of the last paragraph on, what comes after it, as it was written.
+        # `_text` is normalised, from the beginning of the last paragraph on; `_raw`, as written, follows it.
         self._text = ""
         self._raw = ""
-        # Paragraphs at its beginning that were given whole, and sentences of the one after them.
+        # How many paragraphs of `_text` were given whole, and how many sentences of the next paragraph.
         self._done = self._given = 0
 
     def feed(self, text: str, closed: bool = False) -> list[str]:

@@ -110,7 +110,7 @@ def _decided(text: str, match: re.Match[str]) -> bool:
         return True
     following = _NEXT_WORD.match(text, end)
     if following is None:
-        # Beyond so many characters no word is looked for.
+        # Behind _NO_WORD characters without a word none is expected any more.
         return len(text) - end > _NO_WORD
     return following.end() < len(text)
 
@@ -192,7 +192,7 @@ def _cut(sentence: str, begin: int, max_chars: int) -> int:
     target = begin + left // -(-left // max_chars)
     limit = begin + max_chars
     lowest = begin + max(1, max_chars // 3)
-    # One character more than the limit, so that a stop just before it still sees the space behind.
+    # The search goes one character beyond the limit, because a stop at the limit needs the space behind it.
     for pattern in _CUTS:
         ends = [m.end() for m in pattern.finditer(sentence, lowest, limit + 1) if m.end() <= limit]
         if ends:

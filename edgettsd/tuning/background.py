@@ -60,7 +60,7 @@ async def _settled(idle: Callable[[], bool], wait: float, look: float) -> None:
 
 async def _run(command: Sequence[str], idle: Callable[[], bool], look: float) -> int | None:
     """The command's status; None when speech began, whereupon it was ended."""
-    # It is no service: systemd must not take its messages for the daemon's.
+    # The child gets no NOTIFY_SOCKET, because systemd would take its messages for the daemon's.
     environment = {k: v for k, v in os.environ.items() if k not in ("NOTIFY_SOCKET", "WATCHDOG_USEC")}
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, env=environment

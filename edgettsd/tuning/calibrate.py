@@ -51,7 +51,8 @@ def candidates(profile: Profile, config: Config) -> list[Split]:
     used = {profile.cpu(n).core for n in first.cpus_generator + first.cpus_decoder}
     most = min(len(used), 4)
     apart = [(g, most - g) for g in range(1, most)]
-    # Sharing: each stage may use all; and one thread each, which disturbs least.
+    # Besides splits, two candidates share all CPUs: every thread each, and one thread each, which disturbs
+    # least.
     for generator, decoder in [*apart, (most, most), (1, 1)]:
         wish = dataclasses.replace(engine, threads_generator=generator, threads_decoder=decoder)
         split = planned(adapt(profile, dataclasses.replace(config, engine=wish)))
@@ -60,9 +61,9 @@ def candidates(profile: Profile, config: Config) -> list[Split]:
     return splits
 
 
-# Rate, medians by stage, and others' share of the CPUs.
+# Real-time factor, medians of each stage in ms, and other processes' share of the CPUs.
 Figures = tuple[float, dict[str, float], float]
-# Runs the engine: configuration, seconds of speech, how often.
+# Runs the engine with a configuration, for seconds of speech, so many times.
 Run = Callable[[Config, float, int], Awaitable[list[Figures]]]
 
 
@@ -94,7 +95,7 @@ def _median(split: Split, runs: list[Figures]) -> Measured:
 
 async def run_engine(config: Config, seconds: float, runs: int) -> list[Figures]:
     """The real engine as `Run`; the first utterance warms up and is not measured."""
-    # The queue ahead never holds the generator back, so that the pace is measured.
+    # The queue ahead is made long, so that the generator is never held back and shows its own pace.
     free = dataclasses.replace(config, engine=dataclasses.replace(config.engine, buffer_seconds=60.0))
     results = []
     async with Trial(free) as trial:

@@ -65,7 +65,8 @@ class Trial:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.engine.stop()
-        # The engine refers to itself; its models must be gone before the next one is loaded.
+        # Garbage is collected because the engine refers to itself, and its model must be gone before the next
+        # is loaded.
         del self.engine, self.sink
         gc.collect()
 

@@ -32,7 +32,7 @@ class LocalFrames:
             samplers=segment.samplers,
             banned=segment.banned,
             min_frames=segment.min_frames,
-            # The estimate bounds only what has no length of its own.
+            # The estimated bound gives way to a length that the front end knows.
             max_frames=min(
                 order.left, max(order.sentence.max_frames, segment.end_frames), segment.max_frames
             ),

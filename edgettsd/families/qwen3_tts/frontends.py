@@ -90,7 +90,7 @@ class EnglishFrames:
     """The reader, lexicon and lengths of the built-in voice; imported only for bundles that have it."""
 
     files: tuple[str, ...] = ("lexicon.bin", "letters.bin", "durations.bin")
-    # A token a frame makes sense only beside its frame.
+    # Only the streaming layout, because each of these tokens belongs to one frame.
     layouts: tuple[str, ...] = ("streaming",)
     timed = True
 

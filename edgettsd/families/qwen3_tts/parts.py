@@ -35,7 +35,8 @@ class QwenParts(BundleParts):
         self._embeddings = bundle.open_embeddings()
         tables = self._embeddings
         self._tokenizer = load_tokenizer(bundle)
-        # A front end that gives every frame its token knows lengths, and can plan others.
+        # A front end with one token a frame knows how long a text is spoken, and can plan other lengths
+        # (`rate`).
         self._timed = cast(Timed, self._tokenizer) if FRONTENDS[manifest.text_frontend].timed else None
         self._builder = PromptBuilder(manifest.raw, tables, self._tokenizer)
         self._sampling = Sampling.from_manifest(manifest.raw)
@@ -89,7 +90,7 @@ class QwenParts(BundleParts):
         timed = self._timed is not None
         if self._timed is not None:
             self._timed.rate = self._rate(options)
-        # A token a frame makes sense only beside its frame.
+        # Only the streaming layout, because each of these tokens belongs to one frame.
         layout = "streaming" if timed else self._config.engine.layout or None
         prompt = self._builder.build(
             text,
@@ -99,7 +100,8 @@ class QwenParts(BundleParts):
             layout=layout,
         )
         lead, sampling = self._manifest.lead_frames, self._merged(options)
-        # The first token is in the prompt, the last trailing row ends the text: as many rows as tokens.
+        # Trailing rows are as many as tokens, because the first token is in the prompt and the last row ends
+        # the text.
         return Segment(
             prompt.prompt,
             prompt.trailing,

@@ -20,7 +20,7 @@ from edgettsd.models.safetensors import SafetensorsFile
 
 MIN_SECONDS, MAX_SECONDS = 0.01, 0.6
 MIN_RATE, MAX_RATE = 0.5, 2.0
-# The least pause at a mark inside the text, and at its end: the teacher hardly pauses.
+# Least pause at a mark, in seconds; needed because the teacher, whose lengths were learned, hardly pauses.
 PAUSES = {",": 0.12, ":": 0.2, ";": 0.24, ".": 0.28, "!": 0.28, "?": 0.28}
 
 _KINDS = ("SP", "stop", "voiced stop", "fricative", "voiced fricative", "nasal", "liquid", "vowel")
@@ -149,7 +149,7 @@ class Durations:
             }
             arrays = {}
             for name, shape in shapes.items():
-                # Half floats are so small that no sum of them is too large.
+                # Sums cannot overflow, because the largest half float is 65,504.
                 file.expect(name, shape, ("F16",))
                 arrays[name] = np.array(file[name], np.float32)
                 if not np.isfinite(arrays[name]).all():

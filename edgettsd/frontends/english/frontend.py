@@ -84,7 +84,7 @@ class FrameTokenizer:
     TAIL = 5
 
     def __init__(self, frontend: EnglishFrontEnd, rate: float = 1.0) -> None:
-        # A sentence is asked for twice: its length first, then its tokens.
+        # Tokens are kept because each sentence is asked for twice, for its length and for its tokens.
         self._tokens = lru_cache(32)(frontend.tokens)
         self.rate = rate
         self._role = [SPECIAL_IDS[name] for name in ("im_start", "assistant", "newline")]
