@@ -46,8 +46,8 @@ class Pipe:
 
     def __init__(
         self,
-        groups: int = 16,
-        samples_per_frame: int = 1920,
+        groups: int,
+        samples_per_frame: int,
         sample_rate: int = 24000,
         *,
         codes_capacity: int = 1024,

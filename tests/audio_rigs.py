@@ -80,7 +80,7 @@ class Player:
     def __init__(
         self, *, start_ms: int = 100, preroll_ms: int = 0, postroll_ms: int = 0, **pipe: Any
     ) -> None:
-        self.pipe = Pipe(**pipe)
+        self.pipe = Pipe(**{"groups": 4, "samples_per_frame": 1920, **pipe})
         self.pipe.set_start_samples(self.pipe.sample_rate * start_ms // 1000)
         self.playout = Playout(self.pipe, preroll_ms=preroll_ms, postroll_ms=postroll_ms)
         self.seen: list[tuple[str, int, str, int, int]] = []

@@ -50,7 +50,7 @@ cdef class LiteRtDecoder(DecoderHandle):
     cdef object _cache
     cdef object _lock
 
-    def __init__(self, path, *, int groups=16, int samples_per_frame=1920, chunks=(1, 4, 8), int threads=2,
+    def __init__(self, path, *, int groups, int samples_per_frame, chunks=(1, 4, 8), int threads=2,
                  int entries=2048, cache_path=None, digest=None, accelerator="cpu", library=""):
         if self.decoder != NULL:
             raise RuntimeError("a LiteRtDecoder is initialised once")

@@ -74,7 +74,7 @@ cdef class SinkHandle:
 
 
 cdef class Pipe:
-    def __cinit__(self, int groups=16, int samples_per_frame=1920, int sample_rate=24000, *,
+    def __cinit__(self, int groups, int samples_per_frame, int sample_rate=24000, *,
                   size_t codes_capacity=1024, double pcm_seconds=4.0, double backpressure_seconds=2.0):
         cdef et_pipe_config config
         config.groups = groups

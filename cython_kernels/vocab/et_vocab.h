@@ -1,7 +1,7 @@
 /* Byte-pair encoding with the vocabulary and merges of a GGUF file (GPT-2 byte alphabet).
  *
  * Pieces come in already split: what a piece is differs between tokenizers that share a vocabulary, and
- * libllama knows only approximations of the split that Qwen3-TTS uses. */
+ * libllama knows only approximations of the split that official checkpoints use. */
 #ifndef ET_VOCAB_H
 #define ET_VOCAB_H
 

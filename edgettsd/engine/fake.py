@@ -38,8 +38,8 @@ from edgettsd.hw.rearrange import Stages
 log = logging.getLogger(__name__)
 
 SAMPLE_RATE = 24_000
-FRAME_SAMPLES = 1920
-FRAME_SECONDS = FRAME_SAMPLES / SAMPLE_RATE
+FRAME_SECONDS = 0.08
+FRAME_SAMPLES = round(FRAME_SECONDS * SAMPLE_RATE)
 CHARACTERS_PER_SECOND = 15.0
 
 _SCRIPT = re.compile(r"fake:(?:seconds=(\d+(?:\.\d+)?)|(\w+))")

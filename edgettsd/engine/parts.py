@@ -135,13 +135,13 @@ class FakeParts:
     script: Sequence[int] = ()
     period: int = 0
     levels: Sequence[int] = ()
-    groups: int = 16
+    groups: int = 8
     hidden: int = 8
     sample_rate: int = 24_000
-    samples_per_frame: int = 1920
+    frame_ms: int = 80
     # `vocab` ids of codebook 0, the last of which ends an utterance; `codes` ids of each other codebook.
-    vocab: int = 2151
-    codes: int = 2048
+    vocab: int = 2050
+    codes: int = 1024
     drop_frames: int = 0
     end_frames: int = 0
     # Length of a sentence in frames that is known beforehand; 0: none.
@@ -166,6 +166,11 @@ class FakeParts:
     def source(self, pipe: Pipe) -> FrameSource:
         """The scripted talker and predictor."""
         return LocalFrames(pipe, self)
+
+    @property
+    def samples_per_frame(self) -> int:
+        """Samples of a frame."""
+        return self.sample_rate * self.frame_ms // 1000
 
     @property
     def plan(self) -> FramePlan:

@@ -1,6 +1,6 @@
 """Words that decide whether a full stop ends a sentence. All in lower case, without the final stop.
 
-English first, with what is common in the other languages of Qwen3-TTS that use the Latin or Cyrillic
+English first, with what is common in the other languages of models that use the Latin or Cyrillic
 script. Single letters and dotted letters ("J. R. R. Tolkien", "U.S.") need no entry.
 """
 

@@ -29,7 +29,6 @@ BUSY = 0.1
 SPEECH, RUNS, BUDGET = 2.4, 3, 45.0
 # A candidate must be this much better than the planned split to replace it.
 GAIN = 0.97
-FRAME_SECONDS = 0.08
 
 
 class BusyError(Exception):
@@ -99,7 +98,7 @@ async def run_engine(config: Config, seconds: float, runs: int) -> list[Figures]
     free = dataclasses.replace(config, engine=dataclasses.replace(config.engine, buffer_seconds=60.0))
     results = []
     async with Trial(free) as trial:
-        await trial.speak(seconds=2 * FRAME_SECONDS)
+        await trial.speak(seconds=2 * trial.engine.samples_per_frame / trial.engine.sample_rate)
         for number in range(runs):
             spoken = await trial.speak(seconds=seconds, seed=number + 1)
             if spoken.frames == 0:

@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 from audio_rigs import make_exact_rig, make_paced_rig, with_tail
 from dbus_fast import Variant
+from engine_rig import frame as frame_codes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from integration.harness import CallFailed, Client, PrivateBus, System, with_client
 
-from cython_kernels.fake import frame_codes, frame_pcm
+from cython_kernels.fake import frame_pcm
 from edgettsd.bus import Connection, Limits, SpeechService
 from edgettsd.config import Config
 from edgettsd.engine import scripted
@@ -35,7 +36,7 @@ Start = Callable[..., System]
 
 def sound(frames: int, volume: float = 1.0) -> bytes:
     """What one sentence of the script sounds like."""
-    codes = [frame_codes(k, groups=16, vocab=2048, codes=2150) for k in range(frames)]
+    codes = [frame_codes(k) for k in range(frames)]
     pcm = np.concatenate([frame_pcm(code, k, SPF) for k, code in enumerate(codes)])
     scaled = np.rint(pcm * np.float32(volume) * 32768)
     return np.clip(scaled, -32768, 32767).astype("<i2").tobytes()

@@ -17,7 +17,8 @@ from edgettsd.engine._api import Reason, Request, SpeakOptions
 from edgettsd.engine.engine import Engine
 from edgettsd.engine.parts import FakeParts
 
-SPF = 1920
+SIZES = FakeParts()
+SPF = SIZES.samples_per_frame
 # Frames that the scripted devices hold.
 DEVICE = 9600
 
@@ -100,9 +101,14 @@ def drive(
     return asyncio.run(main())
 
 
-def expected_pcm(frames: int, groups: int = 16) -> bytes:
+def frame(number: int) -> list[int]:
+    """The codes of a frame of the scripted model."""
+    return frame_codes(number, groups=SIZES.groups, vocab=SIZES.codes, codes=SIZES.vocab - 1)
+
+
+def expected_pcm(frames: int) -> bytes:
     """What one sentence of the scripted model sounds like, s16le."""
-    pcm = [frame_pcm(frame_codes(k, groups=groups, vocab=2048, codes=2150), k, SPF) for k in range(frames)]
+    pcm = [frame_pcm(frame(k), k, SPF) for k in range(frames)]
     return np.clip(np.rint(np.concatenate(pcm) * 32768), -32768, 32767).astype("<i2").tobytes()
 
 

@@ -103,7 +103,7 @@ def test_two_clients_are_played_whole_and_in_order() -> None:
 
 
 def test_abort_computes_at_most_one_more_step_and_falls_silent() -> None:
-    parts = FakeParts(eos_after=500, step_us=4000, substep_us=1000)
+    parts = FakeParts(eos_after=500, step_us=4000, substep_us=1000, groups=16)
     sink = FakeSink(speed=1.0, capture=1 << 20)
 
     async def test(rig: Rig) -> None:
@@ -359,7 +359,7 @@ def test_a_model_that_does_not_load_is_refused() -> None:
 
 def test_slower_than_real_time_starts_late_instead_of_running_dry() -> None:
     """At 1.3 times real time playing starts when what is buffered lasts to the end."""
-    parts = FakeParts(eos_after=30, step_us=60_000, substep_us=3000)
+    parts = FakeParts(eos_after=30, step_us=60_000, substep_us=3000, groups=16)
     sink = FakeSink(speed=1, capture=1 << 18)
 
     async def test(rig: Rig) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_rig import Rig, drive, expected_pcm, with_config
+from engine_rig import SIZES, Rig, drive, expected_pcm, with_config
+from engine_rig import frame as scripted
 from socket_frames import DecoderOnly, Peer, Script
 
-from cython_kernels.fake import frame_codes
 from cython_kernels.frames import FrameGate
 from cython_kernels.pipe import ITEM_FRAME, ITEM_SEG_BEGIN, ITEM_SEG_END, Pipe
 from cython_kernels.playout import FakeSink
@@ -34,7 +34,7 @@ SPF = 1920
 
 def codes(frame: int) -> list[int]:
     """What the scripted talker and predictor give."""
-    return frame_codes(frame, groups=16, vocab=2048, codes=2150)
+    return scripted(frame)
 
 
 def say_with(parts: FakeParts | DecoderOnly) -> bytes:
@@ -51,7 +51,7 @@ def say_with(parts: FakeParts | DecoderOnly) -> bytes:
 
 @pytest.mark.parametrize("cut", [None, 1, 2])
 def test_the_samples_are_those_of_the_local_generator(cut: int | None) -> None:
-    peer = Peer(16, Script(codes, cut=cut))
+    peer = Peer(SIZES.groups, Script(codes, cut=cut))
     parts = DecoderOnly(peer)
     assert not hasattr(parts, "talker")
     heard = say_with(parts)
@@ -104,7 +104,7 @@ def test_the_built_in_voice_sounds_the_same_without_its_talker() -> None:
 
 
 def test_a_peer_that_dies_ends_the_utterance_and_the_next_one_speaks() -> None:
-    peer = Peer(16, Script(codes, dies_at=10), Script(codes))
+    peer = Peer(SIZES.groups, Script(codes, dies_at=10), Script(codes))
 
     async def test(rig: Rig) -> None:
         first = rig.say("Hello.")
@@ -119,7 +119,7 @@ def test_a_peer_that_dies_ends_the_utterance_and_the_next_one_speaks() -> None:
 
 def test_a_peer_that_falls_silent_is_given_up_and_nothing_else_notices() -> None:
     """The loop runs and the watchdog is fed meanwhile; the source itself gives up."""
-    peer = Peer(16, Script(codes, stalls_at=5), Script(codes))
+    peer = Peer(SIZES.groups, Script(codes, stalls_at=5), Script(codes))
     parts = DecoderOnly(peer, stall_seconds=1.0)
 
     async def test(rig: Rig) -> None:
@@ -150,7 +150,7 @@ def test_a_peer_that_falls_silent_is_given_up_and_nothing_else_notices() -> None
 
 def test_a_stall_that_ends_in_time_loses_nothing() -> None:
     script = Script(codes, stalls_at=12)
-    peer = Peer(16, script)
+    peer = Peer(SIZES.groups, script)
 
     async def test(rig: Rig) -> None:
         utterance = rig.say("Hello.")
@@ -170,7 +170,7 @@ def test_a_stall_that_ends_in_time_loses_nothing() -> None:
 
 
 def test_an_abort_while_the_socket_is_waited_for_is_told_to_the_peer() -> None:
-    peer = Peer(16, Script(codes, stalls_at=3), Script(codes))
+    peer = Peer(SIZES.groups, Script(codes, stalls_at=3), Script(codes))
 
     async def test(rig: Rig) -> None:
         first = rig.say("Hello.")
@@ -186,7 +186,7 @@ def test_an_abort_while_the_socket_is_waited_for_is_told_to_the_peer() -> None:
 
 
 def test_stopping_does_not_wait_for_the_socket() -> None:
-    peer = Peer(16, Script(codes, stalls_at=3))
+    peer = Peer(SIZES.groups, Script(codes, stalls_at=3))
 
     async def test(rig: Rig) -> None:
         rig.say("Hello.")
@@ -198,7 +198,7 @@ def test_stopping_does_not_wait_for_the_socket() -> None:
 
 
 def test_a_peer_that_is_too_fast_is_held_back_by_its_socket() -> None:
-    peer = Peer(16, Script(codes, frames=100_000))
+    peer = Peer(SIZES.groups, Script(codes, frames=100_000))
 
     async def test(rig: Rig) -> None:
         utterance = rig.say(LONG, max_seconds=3600)
@@ -223,7 +223,7 @@ def test_a_peer_that_is_too_fast_is_held_back_by_its_socket() -> None:
 @pytest.mark.parametrize(
     ("script", "levels", "reason", "detail"),
     [
-        (Script(lambda k: [7] * 16, frames=5000), (), Reason.RUNAWAY, "the model repeats itself"),
+        (Script(lambda k: [7] * SIZES.groups, frames=5000), (), Reason.RUNAWAY, "the model repeats itself"),
         (Script(codes, frames=5000), [0] * 8 + [13], Reason.RUNAWAY, "the model says nothing"),
         (Script(codes, frames=5000), (), Reason.LIMIT, "the longest allowed speech for this text"),
         (Script(codes, reason="limit"), (), Reason.LIMIT, "the longest allowed speech for this text"),
@@ -232,7 +232,7 @@ def test_a_peer_that_is_too_fast_is_held_back_by_its_socket() -> None:
 def test_what_finds_no_end_is_stopped_whoever_makes_it(
     script: Script, levels: list[int], reason: Reason, detail: str
 ) -> None:
-    peer = Peer(16, script)
+    peer = Peer(SIZES.groups, script)
 
     async def test(rig: Rig) -> None:
         utterance = rig.say("Hello there.")
@@ -249,7 +249,7 @@ def test_max_seconds_bounds_frames_from_elsewhere() -> None:
         assert await rig.ended(utterance) is Reason.LIMIT
         assert rig.stats[utterance]["frames"] == 10
 
-    drive(test, parts=DecoderOnly(Peer(16, Script(codes))))
+    drive(test, parts=DecoderOnly(Peer(SIZES.groups, Script(codes))))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_what_cannot_be_played_is_refused_by_name(script: Script, detail: str) -
         assert await rig.ended(utterance) is Reason.ERROR
         assert detail in rig.stats[utterance]["detail"]
 
-    drive(test, parts=DecoderOnly(Peer(16, script)))
+    drive(test, parts=DecoderOnly(Peer(SIZES.groups, script)))
 
 
 # --- the gate alone ---------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def test_memory_is_bounded_and_the_newest_stay():
 
 
 def test_the_engine_tells_where_the_time_went():
-    parts = FakeParts(eos_after=20, step_us=2000, substep_us=100, decode_us=1000)
+    parts = FakeParts(eos_after=20, step_us=2000, substep_us=100, decode_us=1000, groups=16)
 
     async def test(rig: Rig) -> None:
         assert await rig.ended(rig.say()) is Reason.COMPLETED

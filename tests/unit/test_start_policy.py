@@ -20,7 +20,7 @@ from edgettsd.engine.bundle_parts import BundleParts
 from edgettsd.engine.parts import FakeParts
 
 # A frame takes 15 + 9 ms to generate and 10 ms to decode, of 80.
-PACED = {"step_us": 15_000, "substep_us": 600, "decode_us": 10_000}
+PACED = {"step_us": 15_000, "substep_us": 600, "groups": 16, "decode_us": 10_000}
 
 
 def spoken(text: str, parts: FakeParts, **engine: object) -> dict[str, float]:
@@ -77,7 +77,7 @@ def test_where_stages_take_turns_a_chunk_does_not_wait_for_the_talkers_next_step
 
 def decode(work_us: list[int]) -> DecodeLoop:
     """A decode loop that was told what each frame took to generate."""
-    pipe = Pipe(4, pcm_seconds=60, backpressure_seconds=60)
+    pipe = Pipe(4, 1920, pcm_seconds=60, backpressure_seconds=60)
     loop = DecodeLoop(pipe, FakeDecoder(4, 1920, (1, 4, 8)), kind="fixed", chunks=(1,))
     thread = threading.Thread(target=loop.run)
     thread.start()
@@ -112,7 +112,7 @@ def test_one_late_frame_is_remembered_for_a_while() -> None:
 
 def test_what_was_measured_before_is_expected() -> None:
     loop = DecodeLoop(
-        Pipe(4),
+        Pipe(4, 1920),
         FakeDecoder(4, 1920, (1, 4, 8)),
         chunks=(1, 4, 8),
         expect={0: 0.04, 1: 0.032, 4: 0.08, 8: 0.16},
@@ -122,7 +122,7 @@ def test_what_was_measured_before_is_expected() -> None:
     assert loop.rate == pytest.approx(0.5)
     for wrong in ({3: 0.1}, {1: 0.0}, {0: -1.0}):
         with pytest.raises(ValueError, match="allowed is above 0 s, for 0 and the decoder's sizes"):
-            DecodeLoop(Pipe(4), FakeDecoder(4, 1920, (1, 4, 8)), expect=wrong)
+            DecodeLoop(Pipe(4, 1920), FakeDecoder(4, 1920, (1, 4, 8)), expect=wrong)
 
 
 @pytest.mark.parametrize(
