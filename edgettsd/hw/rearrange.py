@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from edgettsd.hw.placement import Cpus, one_node, usable_cores
 from edgettsd.hw.profile import Profile
 
-# A move must cut the slower stage's time to this share, because less is not worth cold caches.
+# A move is made where the slower stage has less than this share of the speed that it gives, because a smaller
+# gain is not worth cold caches.
 GAIN = 0.95
 
 

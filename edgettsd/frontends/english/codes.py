@@ -15,6 +15,7 @@ _LOOK_BACK = 64
 _PHONE = re.compile(
     rf"(?:\+?\d{{1,3}}[ .-])?(?:\(\d{{2,4}}\) ?|\d{{3,4}}[.-])\d{{3,4}}[.-]\d{{3,4}}{END}"
     rf"|\+\d{{1,3}}(?:[ .-]?\(?\d{{2,4}}\)?){{2,5}}{END}|\d{{3}}-\d{{4}}{END}"
+    rf"|0\d{{3,4}} \d{{5,6}}{END}|0\d{{1,4}}(?: \d{{2,4}}){{2,4}}{END}"
 )
 _ROUND = re.compile(r"\d(?:00|50)-\d[05]00(?!\d)")
 _GROUPS = re.compile(rf"\d+(?:\.\d+){{2,}}{END}")
@@ -72,7 +73,7 @@ _BARE = re.compile(
 _CALLED = re.compile(
     r"(?<![a-z])(?:(?:call|calls? to|dial|ring|phone|enter|text)"
     r"|(?:text|send|sms) ['\"]?[a-z]{1,12}['\"]? to|emergency(?: number| line| services)?(?: is| on| at|:)?)"
-    r" (?:\d{3,6}(?:, or |, and | or |, | and )){0,4}$"
+    r" (?:[\d-]{3,16}(?:, or |, and | or |, | and )){0,4}$"
 )
 _AMOUNT = re.compile(r"(?<![a-z])enter $")
 _STATE = re.compile(
@@ -87,7 +88,9 @@ _YEARS = re.compile(r"1\d{3}-(?:1\d{3}|20\d\d)")
 _EMERGENCY = re.compile(r"(?:911|999|112)(?= (?:call|caller|operator|dispatch|dispatcher|emergency)\b)")
 
 # Not units but letters of a name behind a number: bus 42A, flat 3B.
-_LETTERED = re.compile(r"(?P<number>\d{1,4})-?(?P<letters>[A-Z]{1,2})(?!\w|\.\d)")
+_ELECTRIC = "rail|supply|fuse|battery|adapter|power|charger|bulb|motor|output|input|regulator|load|logic|max"
+_LETTERED = re.compile(rf"(?P<number>\d{{1,4}})-?(?P<letters>[A-Z]{{1,2}})(?!\w|\.\d)(?! (?:{_ELECTRIC})\b)")
+_BETWEEN = frozenset(("and", "or", "to", ",", "through", "the"))
 _SMALL = re.compile(r"(?P<number>\d{1,4})(?P<letters>[dgls])(?![\w/-])(?! [a-z])")
 _STREET = re.compile(
     r"(?P<number>\d{1,5})-?(?P<letters>[A-Z])(?= (?:[A-Z][a-z]{1,20}\.? ){1,3}"
@@ -122,6 +125,8 @@ def code(scan: Scan) -> bool:
     if _CALLED.search(low):
         amount = _AMOUNT.search(low) and (len(digits) < 4 or digits.endswith("00"))
         return not amount and _counts_nothing(scan, match) and _one_by_one(scan, match)
+    if len(digits) == 3 and _AIRLINE.search(before):
+        return scan.skip(match.end(), numbers.pairs(digits))
     if len(digits) > 3 and (_BARE.search(low) or _AIRLINE.search(before)):
         return _counts_nothing(scan, match) and _one_by_one(scan, match)
     return False
@@ -188,7 +193,8 @@ def lettered(scan: Scan) -> bool:
         return False
     if match := scan.look(_STREET):
         return _lettered(scan, match)
-    again = scan.last in ("and", "or", "to", ",", "through") and scan.code_end == len(scan.out) - 1
+    between = scan.out[scan.code_end :] if 0 < scan.code_end < len(scan.out) < scan.code_end + 4 else ["none"]
+    again = _BETWEEN.issuperset(between)
     if scan.last in tables.LETTERED_NAMES or again:
         match = scan.look(_LETTERED)
         if match and (len(match["letters"]) == 1 or match["letters"] not in ("AM", "PM", *tables.UNITS)):

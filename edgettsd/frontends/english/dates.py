@@ -42,7 +42,7 @@ _TO_HOUR = re.compile(r"(?P<hour>[1-9]\d?)(?![\w:/%]|[.,-]\d)")
 _TO_NAME = re.compile(rf"(?P<name>noon|midnight|close|late){END}", re.I)
 _ABBREVIATED_DAY = re.compile(
     rf"(?P<day>{'|'.join(sorted((d.capitalize() for d in tables.WEEKDAYS), key=len, reverse=True))})\b\.?"
-    rf"(?=,? (?:\d{{1,2}}(?:[:/]\d|{_CLOCK_ENDS}|(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b)"
+    rf"(?=,? (?:\d{{1,2}}(?:[:/–-]\d|{_CLOCK_ENDS}|(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b)"
     rf"|(?:{_MONTH})\.? \d|\d{{4}}-\d\d-))"
 )
 
@@ -187,7 +187,7 @@ def short_date(scan: Scan) -> bool:
         or unit_at(scan, match.end())
     ):
         return False
-    if match[0] == "9/11" and _before(scan) in ("on", "since", "of", "after", "before", *_MAYBE, ""):
+    if match[0] == "9/11" and _before(scan) not in _SURELY - {"on", "since", "until", "till"}:
         return scan.skip(match.end(), ["nine", "eleven"])
     end = _SHORT_TO.match(scan.text, match.end())
     last = _month_and_day(end) if end else None

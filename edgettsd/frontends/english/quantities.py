@@ -41,6 +41,7 @@ _PLAIN = re.compile(rf"(?P<sign>[-+±~])?(?P<number>{NUMBER})")
 _SIGN_WORDS = {"-": ["minus"], "+": ["plus"], "±": ["plus", "or", "minus"], "~": ["about"]}
 _EASY_UNDER = frozenset((*range(2, 11), 12, 16, 20, 32, 64, 100, 1000))
 _YEAR_LONG = re.compile(r"24/7(?P<year>/365)?(?![\w/])")
+_SEASON = re.compile(r"(?P<year>(?:19|20)\d\d)/(?P<next>(?:19|20)?\d\d)(?![\w/])")
 _BEAT = re.compile(r"(?P<a>\d{1,2})/(?P<b>[248]|16) (?=(?:time|beat|bar|meter|metre|measure)s?\b)")
 _OUT_OF = re.compile(r"\d{1,3}/\d{1,3} (?:stars?|points?|marks?)\b")
 # Said as two numbers, whatever they are called elsewhere.
@@ -148,6 +149,9 @@ def _fraction(scan: Scan) -> bool:
 def _no_fraction(scan: Scan, match: re.Match[str]) -> list[str]:
     """Words of a/b that is a rating, a place in a row, a beat or a pair; none for a fraction."""
     a, b = numbers.cardinal(match["over"]), numbers.cardinal(match["under"])
+    if (season := scan.look(_SEASON)) and (int(season["year"]) + 1) % 100 == int(season["next"][-2:]):
+        later = numbers.year(season["next"]) if len(season["next"]) == 4 else number_words(season["next"])
+        return [*numbers.year(season["year"]), *later]
     if scan.look(_BEAT) or match[0] in _TWINS:
         return [*a, *b]
     said = scan.out[-2:]

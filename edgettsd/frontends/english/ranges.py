@@ -24,6 +24,7 @@ _WEEKDAY = "|".join(
     sorted((n.capitalize() for n in (*tables.WEEKDAYS, *tables.WEEKDAYS.values())), key=len, reverse=True)
 )
 _WEEKDAYS = re.compile(rf"(?P<a>{_WEEKDAY})\.?{DASH}(?P<b>{_WEEKDAY}){END}")
+_DAY_LIST = re.compile(rf"(?:{_WEEKDAY})(?:/(?:{_WEEKDAY})){{1,6}}{END}")
 _PLACES = re.compile(rf"(?P<a>[A-Z]{{1,2}}\d{{1,4}}){DASH}(?P<b>[A-Z]{{1,2}}\d{{1,4}}){END}")
 _LETTERS = re.compile(rf"(?:(?P<a>[A-Z])–(?P<b>[A-Z])|A-Z){END}")
 
@@ -76,7 +77,7 @@ def _digits(text: str) -> str:
 
 
 def calendar_range(scan: Scan) -> bool:
-    """Spans of months (Jan–Mar) and weekdays (Mon-Fri)."""
+    """Spans of months (Jan–Mar) and weekdays (Mon-Fri), and lists of weekdays (Sat/Sun)."""
     if joins(scan):
         return False
     if match := scan.look(_MONTHS):
@@ -85,6 +86,9 @@ def calendar_range(scan: Scan) -> bool:
         return scan.skip(
             match.start("b") if match["more"] else match.end(), [a, "to", *([] if match["more"] else [b])]
         )
+    if match := scan.look(_DAY_LIST):
+        *first, last = (tables.WEEKDAYS.get(day.lower(), day.lower()) for day in match[0].split("/"))
+        return scan.skip(match.end(), [*first, "and", last])
     if match := scan.look(_WEEKDAYS):
         a, b = (tables.WEEKDAYS.get(match[group].lower(), match[group].lower()) for group in "ab")
         return scan.skip(match.end(), [a, "to", b])
