@@ -19,13 +19,14 @@ from edgettsd import log as logs
 from edgettsd.bus import BUS_NAME, BusError, BusLostError, Connection, Limits, NameTakenError, SpeechService
 from edgettsd.config import Config, ConfigError
 from edgettsd.engine import scripted
-from edgettsd.engine._api import Engine, State
+from edgettsd.engine._api import Engine
 from edgettsd.engine.loader import still_loading
 from edgettsd.errors import SpeechError
 from edgettsd.hw import Plan, Profile, ProfileError, adapt, calibration, load_profile, own_isa, thermal
 from edgettsd.hw.cache import cache_folder
 from edgettsd.hw.rearrange import Speeds, arrangement, rearrange
 from edgettsd.hw.threads import name_thread, pin_thread
+from edgettsd.lanes import Lane
 from edgettsd.models import default
 from edgettsd.notify import Notifier
 from edgettsd.supervisor import Supervisor, SupervisorError
@@ -298,8 +299,8 @@ async def _run(
         )
         supervisor.keep("watchdog", lambda: watchdog.feed(notifier, engine.heartbeat), vital=True)
         if tuning_command is not None and calibration.known(profile, config, cache_folder()) is None:
-            quiet = calibrate_when_idle(tuning_command, lambda: engine.state is State.IDLE)
-            supervisor.spawn("calibration", quiet)
+            lane = Lane("calibration", engine, supervisor)
+            supervisor.spawn("calibration", calibrate_when_idle(lane, tuning_command))
         sensors = thermal.Sensors(profile.zones)
         supervisor.keep("thermal watch", lambda: thermal.watch(sensors, _keep_cool(engine, profile)))
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

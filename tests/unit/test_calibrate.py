@@ -8,17 +8,22 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hw_boards import board as probed
+from lane_rig import Idle
 from model_files import bundle
 
 from cython_kernels._libs import library_versions
 from edgettsd.config import Config
+from edgettsd.engine._api import State
 from edgettsd.hw import Profile, calibration, load_profile
 from edgettsd.hw.calibration import Calibration, Split
+from edgettsd.lanes import Lane
+from edgettsd.supervisor import Supervisor
 from edgettsd.tuning import background, calibrate
 from edgettsd.tuning.calibrate import BusyError
 
@@ -202,11 +207,16 @@ def runs(tmp_path: Path) -> int:
     return len(file.read_text()) if file.exists() else 0
 
 
-def quickly(command: list[str], idle: Any) -> None:
+def quickly(command: list[str], engine: Idle, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
     async def main() -> None:
-        await asyncio.wait_for(
-            background.calibrate_when_idle(command, idle, wait=0.05, look=0.01, retry=0.01), 30
-        )
+        supervisor = Supervisor()
+        lane = Lane("calibration", engine, supervisor)  # type: ignore[arg-type]
+        work = background.calibrate_when_idle(lane, command, wait=0.05, retry=0.01)
+        task = supervisor.spawn("calibration", work)
+        if meanwhile is not None:
+            await meanwhile()
+        await asyncio.wait_for(task, 30)
+        await supervisor.close()
 
     asyncio.run(main())
 
@@ -217,21 +227,23 @@ def quickly(command: list[str], idle: Any) -> None:
 def test_in_the_background_it_is_tried_until_the_machine_is_calm(
     tmp_path: Path, statuses: tuple[int, ...], count: int
 ) -> None:
-    quickly(child(tmp_path, *statuses), lambda: True)
+    quickly(child(tmp_path, *statuses), Idle())
     assert runs(tmp_path) == count
 
 
 def test_speech_comes_first(tmp_path: Path) -> None:
     """Speaking begins while it runs: it is ended at once, and begun again when all is quiet."""
-    spoken: list[float] = []
+    engine = Idle()
 
-    def idle() -> bool:
-        if runs(tmp_path) == 1 and len(spoken) < 20:
-            spoken.append(0)
-            return False
-        return True
+    async def speak() -> None:
+        while runs(tmp_path) == 0:
+            await asyncio.sleep(0.01)
+        engine.become(State.SPEAKING)
+        await asyncio.sleep(0.3)
+        assert runs(tmp_path) == 1
+        engine.become(State.IDLE)
 
     command = child(tmp_path, 1, 0, seconds=0.0)
     command[2] = command[2].replace("time.sleep(0.0)", "time.sleep(60 if not s else 0)")
-    quickly(command, idle)
-    assert runs(tmp_path) == 2 and len(spoken) == 20
+    quickly(command, engine, speak)
+    assert runs(tmp_path) == 2
