@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -6,8 +6,6 @@ import numpy.typing as npt
 
 from cython_kernels.pipe import DecoderHandle, Pipe, PredictorHandle, TalkerHandle
 from cython_kernels.text_rows import TextRows
-
-SCHEDULES: tuple[str, ...]
 
 class SamplingParameters(Protocol):
     @property
@@ -20,62 +18,6 @@ class SamplingParameters(Protocol):
     def top_p(self) -> float: ...
     @property
     def repetition_penalty(self) -> float: ...
-
-def schedule_next(
-    kind: str,
-    chunks: Sequence[int],
-    index: int,
-    *,
-    frame: float,
-    cost: Mapping[int, float],
-    turns: bool = True,
-    spread: float = 0.0,
-    late: float = 0.0,
-    ahead: float = 0.0,
-    pending: int = 0,
-    queued: int = 0,
-) -> int:
-    """Frames of chunk number `index`. All times and amounts are in frames.
-
-    `frame` is what one takes the generator, cost[size] a chunk the decoder; with `turns` one computes at a
-    time; `spread` is by what share a chunk's time differs, `late` by how much one may be too late. `ahead`:
-    audio before the listener, `pending`: frames that wait to be decoded, `queued` come after them.
-    """
-
-def start_shortage(
-    kind: str,
-    chunks: Sequence[int],
-    index: int,
-    *,
-    frame: float,
-    cost: Mapping[int, float],
-    remaining: int,
-    turns: bool = True,
-    spread: float = 0.0,
-    late: float = 0.0,
-    ahead: float = 0.0,
-    pending: int = 0,
-    queued: int = 0,
-    drop: int = 0,
-    open: bool = False,
-) -> float:
-    """By how much playing would run dry if it began now with `ahead`; 0 or less: it would not.
-
-    `remaining` frames are still to come (`open`: and perhaps more), `queued` of them generated already. The
-    first `drop` frames to be decoded are not heard.
-    """
-
-def start_slower(frames: int, rate: float, slower: float) -> int:
-    """Frames to have ready before an utterance of `frames` starts, 0 where the CPUs are not slower.
-
-    The CPUs are `slower` times as slow as when `rate` (time of a frame over its duration) was measured.
-    """
-
-def quiet_runaway(frames: Iterable[npt.ArrayLike], limit: int, db: float) -> int | None:
-    """Index of the frame (samples in -1..1) at which an utterance has run away into silence, or None."""
-
-def repeat_runaway(codes: Iterable[int], limit: int, longest: int) -> int | None:
-    """Index of the code at which an utterance has run away into repetition; None when it has not."""
 
 class PlanStep(Protocol):
     @property

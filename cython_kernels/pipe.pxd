@@ -142,7 +142,21 @@ cdef extern from "pipe/et_pipe.h" nogil:
     int et_pipe_trace(et_pipe *p)
     size_t et_ring_used(const et_ring *r)
     size_t et_ring_read(et_ring *r, void *dst, size_t n)
-    void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int reason, int64_t value)
+
+cdef extern from "pipe/et_pipe_atomics.h" nogil:
+    uint32_t et_pipe_generation(const et_pipe *p)
+    int et_pipe_is_stopping(const et_pipe *p)
+    int et_pipe_is_paused(const et_pipe *p)
+    int64_t et_pipe_pending_frames(const et_pipe *p)
+    void et_pipe_set_plan(et_pipe *p, int64_t min_start, int64_t expected_frames)
+    void et_pipe_set_expected(et_pipe *p, int64_t frames)
+    void et_pipe_set_gain(et_pipe *p, float gain)
+    uint64_t et_pipe_counter(const et_pipe *p, int which)
+    int et_pipe_is_tracing(const et_pipe *p)
+    uint64_t et_pipe_lost(const et_pipe *p)
+
+cdef extern from "base/et_huge.h" nogil:
+    size_t et_use_huge_pages(size_t least)
 
 
 cdef class TalkerHandle:

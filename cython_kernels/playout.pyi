@@ -1,9 +1,5 @@
-import numpy as np
-import numpy.typing as npt
-
 from cython_kernels.pipe import Pipe, SinkHandle
 
-SAMPLE_FORMATS: dict[str, int]
 MAX_FADE_MS: int
 
 class _Sink(SinkHandle):
@@ -77,44 +73,13 @@ class FdSink(_Sink):
         stall_ms: int = 0,
     ) -> None: ...
 
-class FakeSink(_Sink):
-    """A sink that plays by the clock at `speed` (0: everything at once) and keeps the first `capture` frames.
+class ClockSink(_Sink):
+    """No device: plays by the clock at `speed` (0: everything is heard at once) and keeps nothing.
 
-    buffer: frames it holds. xrun_at: runs dry once at this heard frame; fail_at: fails there with fail_errno
-    (-1: never), fail_times times (0: for ever). open_errno: the first open_fails opens fail (0: all).
-    open_ms, close_ms, drain_ms: how long open and close take, how late the end comes.
+    buffer: frames it holds.
     """
 
-    rate: int
-    def __init__(
-        self,
-        rate: int = 24000,
-        *,
-        speed: float = 1.0,
-        buffer: int = 3840,
-        capture: int = 0,
-        xrun_at: int = -1,
-        fail_at: int = -1,
-        fail_errno: int = 19,
-        fail_times: int = 0,
-        open_errno: int = 0,
-        open_fails: int = 0,
-        open_ms: int = 0,
-        drain_ms: int = 0,
-        close_ms: int = 0,
-        keep_open_ms: int = -1,
-        stall_ms: int = 0,
-        fade_ms: int = 0,
-    ) -> None: ...
-    def heard(self) -> bytes:
-        """Captured frames, s16 in native byte order; for use while nothing plays."""
-    def counts(self) -> dict[str, int]:
-        """Totals: heard (frames), opens, closes, starts, drops, pauses, fades, gaps."""
-    def fades(self) -> list[tuple[int, int, int, bool]]:
-        """The first 8192 fades before an abort or around a pause: frames heard before it, its length in
-        frames, how many of these were heard, whether it rises. For use while nothing plays."""
-    def gaps(self) -> list[int]:
-        """The first 8192 places where it ran dry, as frames heard before. For use while nothing plays."""
+    def __init__(self, rate: int = 24000, *, speed: float = 1.0, buffer: int = 3840) -> None: ...
 
 class Playout:
     """The playout thread's state: PCM of the live generation goes from `pipe` to a sink.
@@ -138,35 +103,3 @@ class Playout:
     def run(self) -> None:
         """Play until pipe.stop(); without the GIL, in a thread of its own. RuntimeError when it runs
         already."""
-
-def faded(
-    frames: bytes,
-    length: int,
-    *,
-    at: int = 0,
-    rising: bool = False,
-    format: str = "S16",
-    channels: int = 1,
-) -> bytes:
-    """Interleaved frames with the gains of a fade over `length` frames of which the first is number `at`."""
-
-class Converter:
-    """Streaming conversion of mono s16 to another rate, format ("S16", "S32", "S24", "S24_3", "F32";
-    native byte order) and channel count, as the sound device sink does it.
-
-    n frames give exactly round(n * out_rate / in_rate) frames by the end of flush().
-    """
-
-    def __init__(
-        self, in_rate: int, out_rate: int, *, channels: int = 1, format: str = "S16", max_in: int = 480
-    ) -> None: ...
-    def feed(self, pcm: npt.NDArray[np.int16]) -> bytes:
-        """Interleaved frames that are ready after `pcm` (shape [n])."""
-    def flush(self) -> bytes:
-        """The rest of the stream."""
-    def reset(self) -> None:
-        """Begin a new stream."""
-
-def list_devices() -> list[tuple[str, str]]:
-    """(name, description) of every PCM that alsa-lib knows for playback. OSError when its configuration is
-    bad."""

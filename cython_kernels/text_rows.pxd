@@ -1,6 +1,5 @@
 """Text rows of one segment, which may still come; see frame_loop/et_rows.h."""
 
-from libc.stdint cimport uint32_t
 
 from cython_kernels.pipe cimport Pipe, et_pipe
 
@@ -12,7 +11,6 @@ cdef extern from "frame_loop/et_rows.h" nogil:
     void et_rows_destroy(et_rows *r)
     size_t et_rows_write(et_rows *r, const float *rows, size_t n)
     void et_rows_close(et_rows *r)
-    int et_rows_next(et_rows *r, uint32_t generation, float *row)
     int et_rows_hidden(const et_rows *r)
 
 

@@ -29,8 +29,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cython_kernels.pipe import Pipe, SinkHandle
-from cython_kernels.playout import Playout, faded
+from cython_kernels.pipe import SinkHandle
+from cython_kernels.playout import Playout
+from cython_kernels.probe import PipeEnds
+from cython_kernels.probe_audio import faded
 
 RIGS = Path(__file__).parent / "rigs"
 
@@ -80,8 +82,8 @@ class Player:
     def __init__(
         self, *, start_ms: int = 100, preroll_ms: int = 0, postroll_ms: int = 0, **pipe: Any
     ) -> None:
-        self.pipe = Pipe(**{"groups": 4, "samples_per_frame": 1920, **pipe})
-        self.pipe.set_start_samples(self.pipe.sample_rate * start_ms // 1000)
+        self.pipe = PipeEnds(**{"groups": 4, "samples_per_frame": 1920, **pipe})
+        self.pipe.set_plan(self.pipe.sample_rate * start_ms // 1000, 0)
         self.playout = Playout(self.pipe, preroll_ms=preroll_ms, postroll_ms=postroll_ms)
         self.seen: list[tuple[str, int, str, int, int]] = []
         self.thread = threading.Thread(target=self.playout.run, name="playout", daemon=True)

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent / "unit"))
 import soak_bus
 from engine_rig import DEVICE, Rig, heard_as_told, with_config, with_delivery
 
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 from edgettsd.engine._api import Priority
 from edgettsd.engine.parts import FakeParts
 from edgettsd.errors import NotFoundError, QueueFullError

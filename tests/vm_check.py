@@ -60,7 +60,7 @@ SAME = f"""
 from __future__ import annotations
 import sys
 import numpy as np
-from cython_kernels.playout import faded
+from cython_kernels.probe_audio import faded
 {inspect.getsource(with_tail)}
 made, heard = (open(name, "rb").read() for name in sys.argv[1:])
 played = with_tail(made, 4)

@@ -1,4 +1,4 @@
-/* Large pages for weights: they are streamed from memory once a step, and page walks cost a fifth of the time. */
+/* Large pages for weights, because every step reads all weights and page walks took a fifth of its time. */
 #ifndef ET_HUGE_H
 #define ET_HUGE_H
 
@@ -6,7 +6,7 @@
 
 /* Ask for huge pages behind this process's private anonymous mappings of at least `least` bytes, at once where the
  * kernel can (Linux 6.1), in the background otherwise. Bytes of the mappings that were asked for; 0 where the
- * kernel has no such pages. Contents and addresses stay. */
+ * kernel has no such pages. The mappings' contents and addresses stay. */
 size_t et_use_huge_pages(size_t least);
 
 #endif

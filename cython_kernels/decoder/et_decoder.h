@@ -12,7 +12,7 @@ struct et_decoder {
     int samples_per_frame;
     int n_sizes;           /* chunk sizes that decode() takes, ascending */
     int sizes[8];
-    int64_t warm_ns[8];    /* what a chunk of each size took when it was tried; 0: not known */
+    int64_t warm_ns[8];    /* time of a chunk of each size, measured while loading; 0: not known */
 
     /* Start of a stream. */
     int (*reset)(et_decoder *d);

@@ -69,32 +69,6 @@ static void heed_kicks(void)
 
 /* --- life ---------------------------------------------------------------------------------------------- */
 
-void et_delivery_free(et_delivery *d)
-{
-    et_store *store = d->store;
-    et_spool_free(d);
-    pthread_mutex_destroy(&d->lock);
-    free(d);
-    et_store_unref(store);
-}
-
-void et_delivery_unref(et_delivery *d)
-{
-    et_store *s = d->store;
-    pthread_mutex_lock(&s->lock);
-    bool last = --d->refs == 0;
-    for (et_delivery **p = &s->first; last && *p; p = &(*p)->next)
-        if (*p == d) {
-            *p = d->next;
-            break;
-        }
-    pthread_mutex_unlock(&s->lock);
-    if (!last)
-        return;
-    et_spool_forget(d);
-    et_delivery_free(d);
-}
-
 et_delivery *et_delivery_new(et_store *s, const et_delivery_config *config, int *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -112,6 +86,7 @@ et_delivery *et_delivery_new(et_store *s, const et_delivery_config *config, int 
     pthread_mutex_lock(&s->lock);
     s->refs++;
     pthread_mutex_unlock(&s->lock);
+    et_spool_sink(d);
     *err = et_spool_init(d);
     if (*err) {
         et_delivery_free(d);

@@ -69,6 +69,8 @@ typedef struct {
 et_delivery *et_delivery_new(et_store *s, const et_delivery_config *config, int *err);
 /* Playout's end of it; its destroy gives the maker's reference back, and leaves the writer to itself. */
 et_sink *et_delivery_sink(et_delivery *d);
+/* Give the maker's reference back, as the destroy of its sink does. */
+void et_delivery_unref(et_delivery *d);
 
 /* Loop: the writer is to leave, what it has not written is lost. A file's header is made right first. */
 void et_delivery_cancel(et_delivery *d);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "et_delivery_parts.h"
-#include "et_wav.h"
+#include "playout/et_wav.h"
 
 /* Where a descriptor says that it is full although poll said that it is not. */
 enum { AGAIN_MS = 5 };

@@ -1,4 +1,4 @@
-/* What the files of a delivery share; private to et_delivery*.c, et_spool.c and et_store.c.
+/* What the files of a delivery share; private to delivery/.
  *
  * Locks: a delivery's is taken before the store's. Playout takes neither. */
 #ifndef ET_DELIVERY_PARTS_H
@@ -69,7 +69,10 @@ struct et_delivery {
     unsigned char piece[ET_SLOT];
 };
 
-/* et_spool.c: the ends of a spool. */
+/* et_spool_sink.c: make the delivery a sink. */
+void et_spool_sink(et_delivery *d);
+
+/* et_spool.c: the spool itself, and the writer's end of it. */
 int et_spool_init(et_delivery *d);
 void et_spool_free(et_delivery *d);
 /* Writer: the next bytes, s16le, into `piece`. Their number; 0: none; -EAGAIN: none before the store's thread is done;
@@ -88,10 +91,11 @@ void et_store_unref(et_store *s);
 int et_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 /* The file that a taken slot is in. */
 static inline int et_store_file(const et_store *s) { return s->fd; }
-void et_delivery_unref(et_delivery *d);
+
+/* et_delivery_ref.c */
 void et_delivery_free(et_delivery *d);
 
-/* et_delivery_write.c: the descriptor. 0 or negative errno; -ECANCELED when that was asked for. */
+/* et_delivery_fd.c: the descriptor. 0 or negative errno; -ECANCELED when that was asked for. */
 int et_fd_begin(et_delivery *d);
 int et_fd_put(et_delivery *d, const unsigned char *src, size_t n, bool samples);
 /* Sleep until there is something to write or the reader has gone. */

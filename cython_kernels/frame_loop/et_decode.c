@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the silence that a runaway ends in so much is still played. */
+/* Frames of a runaway's silence that are still played. */
 static const int TAIL_FRAMES = 3;
 
-/* So many quiet frames in a row go to a reader at once; more only when speech goes on. */
+/* Quiet frames in a row that a reader gets at once. It gets more of them only when speech goes on. */
 static const int READER_FRAMES = 6;
 
 int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate)
@@ -60,8 +60,8 @@ void et_decode_free(et_decode *d)
     d->pcm = NULL;
 }
 
-/* Audio that lies before the listener or waits for him, the next `coming` frames included. What a device or a pipe
- * has taken ahead of time counts as long as he has not heard it. */
+/* Audio that was made and not yet heard, in frames, with `coming` frames that are about to be pushed. Samples that a
+ * device or a pipe took ahead of time count until the listener has heard them. */
 static double ahead(const et_decode *d, int64_t now, int coming)
 {
     const double spf = d->pipe->config.samples_per_frame;
@@ -78,8 +78,8 @@ static int queued_frames(const et_decode *d)
     return (int)atomic_load_explicit(&d->pipe->pending_frames, memory_order_relaxed);
 }
 
-/* Tell playout from when on it will not run dry, and the generator how far it may run ahead for that. A chunk of
- * `coming` frames is about to be pushed; 0: time has passed, and less is missing than before. */
+/* Tell playout how many samples must wait before it starts, and the generator how far it may run ahead for that.
+ * coming: frames of the chunk that is about to be pushed; 0: there is none, but time has passed and less is missing. */
 static void update_start(et_decode *d, int64_t now, int coming)
 {
     et_pipe *p = d->pipe;
@@ -90,7 +90,7 @@ static void update_start(et_decode *d, int64_t now, int coming)
     if ((int64_t)et_pipe_buffered(p) > p->config.backpressure / 2)
         d->meter.settled = true;
     const et_costs costs = et_cost_expected(&d->meter, p->turns);
-    /* Once playing, this is for the case that it runs dry: what is in the device is gone then. */
+    /* Once sound plays, the plan is for starting again after it ran dry, when the device holds nothing. */
     double waits = d->start_ns ? (double)et_pipe_buffered(p) / spf + coming : ahead(d, now, coming);
     const et_standing at = {.index = d->chunk_index, .pending = d->pending, .queued = queued_frames(d),
                             .drop = d->drop, .ahead = waits};
@@ -134,9 +134,9 @@ static size_t block(const et_decode *d)
     return (size_t)d->pipe->config.sample_rate / 200;
 }
 
-/* The silence between two sentences is to be as long as asked for, so what the model itself puts at their ends
- * counts. It is never cut: a pause is made shorter, at most to nothing. The part of one frame waits for the beginning
- * of the next sentence. */
+/* The silence between two sentences is as long as asked for, with the model's own silence at their ends counted in. The
+ * model's silence is never cut: the pause is made shorter instead, down to nothing. Up to one frame of the pause
+ * is held back, because the next sentence may begin with silence. */
 static int rest(et_decode *d, int64_t asked)
 {
     int64_t left = asked - d->trailing, spf = d->decoder->samples_per_frame;
@@ -146,7 +146,7 @@ static int rest(et_decode *d, int64_t asked)
     return left > d->reserve ? push(d, NULL, (size_t)(left - d->reserve)) : ET_OK;
 }
 
-/* The rest of a pause, before the first frame of the sentence after it (pcm NULL: there is none). */
+/* Push what is left of the held-back pause. pcm: the first frame of the next sentence; NULL: no sentence follows. */
 static int end_rest(et_decode *d, const float *pcm)
 {
     const size_t spf = (size_t)d->decoder->samples_per_frame;
@@ -161,7 +161,7 @@ static size_t hear(et_decode *d, const float *pcm, int n)
     const int spf = d->decoder->samples_per_frame;
     for (int i = 0; i < n; i++) {
         int over = et_quiet_frame(&d->quiet, pcm + (size_t)i * spf, (size_t)spf);
-        /* A frame that is quiet as a whole continues what was before it. */
+        /* A frame that is quiet as a whole makes the silence before it longer. */
         d->trailing = d->quiet.quiet > 0
                           ? d->trailing + spf
                           : (int64_t)et_quiet_end(&d->quiet, pcm + (size_t)i * spf, (size_t)spf, block(d), 0);
@@ -175,7 +175,7 @@ static size_t hear(et_decode *d, const float *pcm, int n)
         et_pipe_hold(d->pipe, d->generation, INT64_MAX);
         return left < (int64_t)n * spf ? (size_t)left : (size_t)n * spf;
     }
-    /* Half of the ring is more than enough room for a silence that will show what it is. */
+    /* A silence longer than half of the ring goes on to the reader, because held back it would fill the ring. */
     int64_t quiet = d->quiet.limit > 0 ? d->quiet.quiet : 0, room = (int64_t)d->pipe->pcm.capacity / 2;
     bool doubtful = quiet > READER_FRAMES && quiet * spf < room;
     et_pipe_hold(d->pipe, d->generation, doubtful ? d->pushed + (n - quiet + READER_FRAMES) * spf : INT64_MAX);

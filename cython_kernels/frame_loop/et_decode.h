@@ -15,18 +15,18 @@ typedef struct {
 
     /* The utterance being decoded. */
     uint32_t generation;
-    int failed;                 /* decode failed: the rest of this generation is thrown away */
-    int ran_away;               /* nothing but near-silence: the rest is thrown away, but for its end */
+    int failed;                 /* a chunk failed: the rest of this generation is thrown away */
+    int ran_away;               /* only near-silence came: the rest is thrown away, but for its end */
     int chunk_index;
     int drop;                   /* frames still to be decoded and dropped */
     int pending;                /* frames in codes */
     int64_t first_ns;           /* when its first frame came */
     int64_t frames_in;          /* frames that came */
-    int64_t start_ns;           /* when a listener who hears it as it comes can begin; 0: not yet */
+    int64_t start_ns;           /* when playing could begin, for who hears samples as they are made; 0: not yet */
     int64_t samples_made;       /* samples that went to playout */
     int64_t pushed;             /* the same with the pauses */
     int64_t trailing;           /* quiet samples at the end of what was pushed of this sentence */
-    int64_t reserve;            /* samples of a pause that the next sentence's own silence may stand for */
+    int64_t reserve;            /* samples of a pause held back, because the next sentence may begin with silence */
     int64_t frames_out;         /* frames that were decoded */
 
     et_cost_meter meter;        /* what a frame and each chunk cost, as measured lately */
@@ -39,15 +39,19 @@ typedef struct {
     _Atomic int64_t chunks;
 } et_decode;
 
-/* rate: time of a frame over its duration, as expected of the first utterance where nothing better is known: neither
- * the decoder's own warm_ns, nor et_decode_expect, nor what the frames themselves say. */
+/* rate: time of a frame over its duration, a guess for the first utterance. The decoder's warm_ns, et_decode_expect and
+ * what the frames themselves say are each better than that, and replace it. */
 int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate);
-/* What was measured before: seconds of a frame (size 0) or of a chunk of one of the decoder's sizes. */
+/* A cost that was measured before: seconds of a frame (size 0), or of a chunk of one of the decoder's sizes. ET_OK, or
+ * ET_E_ARG for another size or a time that is no time. */
 int et_decode_expect(et_decode *d, int size, double seconds);
 /* Time of a frame over its duration in the long run, as last measured. */
 double et_decode_rate(const et_decode *d);
 void et_decode_free(et_decode *d);
 /* Runs until et_pipe_stop. */
 void et_decode_loop(et_decode *d);
+/* For statistics, from any thread: nanoseconds spent in the decoder, and chunks decoded. */
+static inline int64_t et_decode_ns(const et_decode *d) { return atomic_load(&d->decode_ns); }
+static inline int64_t et_decode_chunks(const et_decode *d) { return atomic_load(&d->chunks); }
 
 #endif

@@ -1,5 +1,5 @@
-/* Signs that a model has lost the thread and will not find its end: near-silence for long after speech, codes that
- * repeat. Plain data and pure functions. */
+/* Signs of a runaway, a model that finds no end: long near-silence after speech, or codes that repeat. Plain data and
+ * pure functions. */
 #ifndef ET_RUNAWAY_H
 #define ET_RUNAWAY_H
 

@@ -1,218 +1,16 @@
-"""Generator and decoder loops; see frame_loop/et_generate.h, frame_loop/et_decode.h and schedule/et_schedule.h."""
+"""Generator and decoder loops; see frame_loop/et_generate.h and frame_loop/et_decode.h."""
 
-from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
-from cython_kernels.pipe cimport (DecoderHandle, Pipe, PredictorHandle, TalkerHandle, et_decoder, et_pipe,
-                                  et_predictor, et_talker)
-from cython_kernels.frames cimport et_bounds
-from cython_kernels.sampler cimport et_sampling
-from cython_kernels.text_rows cimport TextRows, et_rows, et_rows_hidden
+
 import numpy as np
+
+from cython_kernels.limits cimport ET_MAX_GROUPS, ET_MAX_PERIOD, ET_MAX_VOCAB
+from cython_kernels.pipe cimport DecoderHandle, Pipe, PredictorHandle, TalkerHandle, et_talker
 from cython_kernels.pipe import ERROR_NAMES, REASON_NAMES
-from cython_kernels.limits cimport ET_MAX_CHUNK, ET_MAX_GROUPS, ET_MAX_PERIOD, ET_MAX_SIZES, ET_MAX_STEPS, ET_MAX_VOCAB
-
-cdef extern from "frame_loop/et_plan.h" nogil:
-    enum:
-        ET_PLAN_STEPS
-        ET_PLAN_CODE
-        ET_PLAN_STOP
-        ET_PLAN_TALKER
-        ET_PLAN_LOCAL
-    ctypedef struct et_plan_step:
-        int kind
-        int source
-        int codebook
-        int sampler
-        int row
-        int vocab
-        int end
-    ctypedef struct et_plan:
-        int n
-        et_plan_step steps[ET_PLAN_STEPS]
-
-cdef extern from "frame_loop/et_generate.h" nogil:
-    ctypedef struct et_table:
-        const void *data
-        int rows
-        int dim
-        int f16
-    ctypedef struct et_generator:
-        pass
-    ctypedef struct et_segment:
-        et_bounds bounds
-        const float *prompt
-        int n_prompt
-        int n_prefix
-        et_rows *rows
-        const float *pad_row
-        et_sampling sampling[ET_PLAN_STEPS]
-        const uint8_t *banned[ET_PLAN_STEPS]
-        int min_frames
-        uint64_t seed
-        uint64_t stream
-    ctypedef struct et_result:
-        int frames
-        int reason
-        int error
-        int64_t begin_ns
-        int64_t wall_ns
-        int64_t prefill_ns
-        int64_t talker_ns
-        int64_t predictor_ns
-        int64_t sample_ns
-        int64_t wait_ns
-        int64_t text_ns
-        int64_t turn_ns
-        int64_t first_frame_ns
-        int substeps
-        int steps
-    int et_generator_init(et_generator *g, et_pipe *pipe, et_talker *talker, et_predictor *predictor,
-                          const et_table *tables, const et_plan *plan, const float *constant)
-    void et_generator_free(et_generator *g)
-    void et_generate(et_generator *g, const et_segment *seg, et_result *result, int16_t *codes, int max_codes)
-
-cdef extern from "schedule/et_cost.h" nogil:
-    ctypedef struct et_costs:
-        double frame
-        int n_sizes
-        int sizes[ET_MAX_SIZES]
-        double chunk[ET_MAX_SIZES]
-        int turns
-        double spread
-        double late
-    ctypedef struct et_cost_meter:
-        et_costs costs
-
-cdef extern from "schedule/et_schedule.h" nogil:
-    ctypedef struct et_schedule:
-        int kind
-        int n
-        int chunks[ET_MAX_STEPS]
-    ctypedef struct et_standing:
-        int index
-        int pending
-        int queued
-        int drop
-        double ahead
-    int et_schedule_check(const et_schedule *s)
-    int et_schedule_next(const et_schedule *s, const et_costs *c, const et_standing *at)
-
-cdef extern from "schedule/et_start.h" nogil:
-    double et_start_shortage(const et_schedule *s, const et_costs *c, const et_standing *at, int remaining, int open)
-    int64_t et_start_slower(int64_t frames, double rate, double slower)
-
-cdef extern from "frame_loop/et_runaway.h" nogil:
-    ctypedef struct et_quiet:
-        int limit
-        double ratio
-        double loudest
-        int quiet
-    ctypedef struct et_repeat:
-        pass
-    void et_quiet_init(et_quiet *q, int limit, double db)
-    void et_quiet_begin_utterance(et_quiet *q)
-    void et_quiet_begin_segment(et_quiet *q)
-    int et_quiet_frame(et_quiet *q, const float *pcm, size_t n)
-    void et_repeat_begin(et_repeat *r, int limit, int longest)
-    int et_repeat_code(et_repeat *r, int code)
-
-cdef extern from "frame_loop/et_decode.h" nogil:
-    ctypedef struct et_decode:
-        et_cost_meter meter
-        et_quiet quiet
-    int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate)
-    int et_decode_expect(et_decode *d, int size, double seconds)
-    double et_decode_rate(const et_decode *d)
-    void et_decode_free(et_decode *d)
-    void et_decode_loop(et_decode *d)
-
-cdef extern from *:
-    """
-    #include "frame_loop/et_decode.h"
-    static int64_t decode_ns(const et_decode *d) { return atomic_load(&d->decode_ns); }
-    static int64_t decode_chunks(const et_decode *d) { return atomic_load(&d->chunks); }
-    """
-    int64_t decode_ns(const et_decode *d)
-    int64_t decode_chunks(const et_decode *d)
-
-SCHEDULES = ("fixed", "ramp", "adaptive")
-
-
-cdef int _schedule(et_schedule *s, kind, chunks) except -1:
-    if kind not in SCHEDULES:
-        raise ValueError(f"schedule kind is {kind!r}: allowed is {', '.join(SCHEDULES)}")
-    chunks = [int(c) for c in chunks]
-    memset(s, 0, sizeof(et_schedule))
-    s.kind = SCHEDULES.index(kind)
-    s.n = len(chunks)
-    if 1 <= len(chunks) <= ET_MAX_STEPS:
-        for i, c in enumerate(chunks):
-            s.chunks[i] = min(max(c, -1), 1 << 20)
-    if et_schedule_check(s):
-        raise ValueError(f"schedule chunks are {chunks}: allowed is 1 to {ET_MAX_STEPS} numbers "
-                         f"from 1 to {ET_MAX_CHUNK}")
-    return 0
-
-
-cdef int _costs(et_costs *c, double frame, chunks, bint turns) except -1:
-    memset(c, 0, sizeof(et_costs))
-    sizes = sorted(chunks)
-    if not 1 <= len(sizes) <= ET_MAX_SIZES or sizes[0] != 1:
-        raise ValueError(f"chunk sizes are {sizes}: allowed is 1 to {ET_MAX_SIZES} of them, beginning with 1")
-    c.frame, c.turns, c.n_sizes = frame, turns, len(sizes)
-    for i, size in enumerate(sizes):
-        c.sizes[i] = size
-        c.chunk[i] = chunks[size]
-    return 0
-
-
-def schedule_next(kind, chunks, int index, *, double frame, cost, bint turns=True, double spread=0.0, double late=0.0,
-                  double ahead=0.0, int pending=0, int queued=0):
-    cdef et_schedule s
-    cdef et_costs c
-    cdef et_standing at
-    _schedule(&s, kind, chunks)
-    _costs(&c, frame, cost, turns)
-    at.index, at.pending, at.queued, at.drop, at.ahead = index, pending, queued, 0, ahead
-    c.spread, c.late = spread, late
-    return et_schedule_next(&s, &c, &at)
-
-
-def start_shortage(kind, chunks, int index, *, double frame, cost, int remaining, bint turns=True, double spread=0.0,
-                   double late=0.0, double ahead=0.0, int pending=0, int queued=0, int drop=0, bint open=False):
-    cdef et_schedule s
-    cdef et_costs c
-    cdef et_standing at
-    _schedule(&s, kind, chunks)
-    _costs(&c, frame, cost, turns)
-    at.index, at.pending, at.queued, at.drop, at.ahead = index, pending, queued, drop, ahead
-    c.spread, c.late = spread, late
-    return et_start_shortage(&s, &c, &at, remaining, open)
-
-
-def start_slower(int frames, double rate, double slower):
-    return et_start_slower(frames, rate, slower)
-
-
-def quiet_runaway(frames, int limit, double db):
-    cdef et_quiet q
-    cdef const float[::1] view
-    et_quiet_init(&q, limit, db)
-    et_quiet_begin_utterance(&q)
-    for index, frame in enumerate(frames):
-        view = np.ascontiguousarray(frame, dtype=np.float32)
-        if et_quiet_frame(&q, &view[0], view.shape[0]):
-            return index
-    return None
-
-
-def repeat_runaway(codes, int limit, int longest):
-    cdef et_repeat r
-    et_repeat_begin(&r, limit, longest)
-    for index, code in enumerate(codes):
-        if et_repeat_code(&r, code):
-            return index
-    return None
+from cython_kernels.sampler cimport et_sampling
+from cython_kernels.schedule cimport et_costs, et_schedule, read_schedule
+from cython_kernels.text_rows cimport TextRows, et_rows_hidden
 
 
 cdef et_sampling _sampling(p):
@@ -374,7 +172,7 @@ cdef class DecodeLoop:
     def __cinit__(self, Pipe pipe, DecoderHandle decoder, *, kind="ramp", chunks=(1, 4, 8), int quiet_frames=0,
                   double quiet_db=40.0, double rate=1.0, expect=None):
         cdef et_schedule s
-        _schedule(&s, kind, chunks)
+        read_schedule(&s, kind, chunks)
         self.ready = False
         if not 0 < rate <= 1000:
             raise ValueError(f"rate is {rate}: allowed is above 0 up to 1000")
@@ -415,7 +213,7 @@ cdef class DecodeLoop:
         return self.d.meter.costs.late
 
     def counters(self):
-        return {"decode_ns": decode_ns(&self.d), "chunks": decode_chunks(&self.d)}
+        return {"decode_ns": et_decode_ns(&self.d), "chunks": et_decode_chunks(&self.d)}
 
     def run(self):
         with nogil:

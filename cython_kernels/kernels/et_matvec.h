@@ -1,5 +1,5 @@
-/* Products of q4_0 and q8_0 matrices with one, two or four vectors, for CPUs with AVX-512 VNNI: there ggml's own reach
- * half of what memory gives. 16 rows lie side by side, so a product reads one stream. */
+/* Products of q4_0 and q8_0 matrices with one, two or four vectors, for CPUs with AVX-512 VNNI, because ggml's own
+ * products reach half of the memory's speed there. 16 rows lie side by side, so that a product reads one stream. */
 #ifndef ET_MATVEC_H
 #define ET_MATVEC_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Values of a vector at most, and vectors at once. */
+/* The most values of a vector, and the most vectors at once. */
 #define ET_MATVEC_COLUMNS 16384
 #define ET_MATVEC_VECTORS 4
 

@@ -8,12 +8,6 @@ static inline uint32_t et_pipe_generation(const et_pipe *p) { return atomic_load
 static inline int et_pipe_is_stopping(const et_pipe *p) { return et_pipe_stopping(p); }
 static inline int et_pipe_is_paused(const et_pipe *p) { return atomic_load(&p->paused); }
 static inline int64_t et_pipe_pending_frames(const et_pipe *p) { return atomic_load(&p->pending_frames); }
-static inline void et_pipe_set_start(et_pipe *p, int64_t samples)
-{
-    atomic_store(&p->start_samples, samples);
-    et_wake(p->playout_fd);
-}
-static inline int64_t et_pipe_get_start(const et_pipe *p) { return atomic_load(&p->start_samples); }
 /* Before a new generation: how much to buffer at least, and how long the utterance may become. */
 static inline void et_pipe_set_plan(et_pipe *p, int64_t min_start, int64_t expected_frames)
 {

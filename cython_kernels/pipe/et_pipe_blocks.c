@@ -1,4 +1,4 @@
-/* Between decoder and playout: samples, the blocks that announce them, and how many may be played. See et_pipe_blocks.h. */
+/* Between decoder and playout: samples, the blocks that announce them, and how many are played. See et_pipe_blocks.h. */
 #include "et_pipe_blocks.h"
 
 #include <math.h>

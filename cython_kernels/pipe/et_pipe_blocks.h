@@ -20,7 +20,7 @@ bool et_pipe_ran_away(const et_pipe *p, uint32_t generation);
 int64_t et_pipe_keep(const et_pipe *p, uint32_t generation);
 
 /* Decoder: a sink that takes samples as fast as they come (a reader, not a device) may have only the first `samples`
- * of the generation until this is called again, because what follows may be the silence of a runaway. INT64_MAX: all. */
+ * of the generation until this is called again, because what follows may be a runaway's silence. INT64_MAX: all. */
 void et_pipe_hold(et_pipe *p, uint32_t generation, int64_t samples);
 /* Playout: how many samples such a sink may have. */
 int64_t et_pipe_may_have(const et_pipe *p, uint32_t generation);

@@ -7,23 +7,6 @@ from posix.unistd cimport read as posix_read
 import numpy as np
 from cython_kernels.limits cimport ET_MAX_GROUPS, ET_MAX_SPF
 
-cdef extern from "pipe/et_pipe_atomics.h" nogil:
-    uint32_t et_pipe_generation(const et_pipe *p)
-    int et_pipe_is_stopping(const et_pipe *p)
-    int et_pipe_is_paused(const et_pipe *p)
-    int64_t et_pipe_pending_frames(const et_pipe *p)
-    void et_pipe_set_start(et_pipe *p, int64_t samples)
-    int64_t et_pipe_get_start(const et_pipe *p)
-    void et_pipe_set_plan(et_pipe *p, int64_t min_start, int64_t expected_frames)
-    void et_pipe_set_expected(et_pipe *p, int64_t frames)
-    void et_pipe_set_gain(et_pipe *p, float gain)
-    uint64_t et_pipe_counter(const et_pipe *p, int which)
-    int et_pipe_is_tracing(const et_pipe *p)
-    uint64_t et_pipe_lost(const et_pipe *p)
-
-cdef extern from "base/et_huge.h" nogil:
-    size_t et_use_huge_pages(size_t least)
-
 COUNTERS = ("generator_beat", "decoder_beat", "playout_beat", "frames_generated", "frames_decoded",
             "samples_out", "underruns")
 ITEM_FRAME, ITEM_SEG_BEGIN, ITEM_SEG_END = ET_ITEM_FRAME, ET_ITEM_SEG_BEGIN, ET_ITEM_SEG_END
@@ -129,10 +112,6 @@ cdef class Pipe:
     def paused(self):
         return bool(et_pipe_is_paused(self.ptr))
 
-    @property
-    def start_samples(self):
-        return et_pipe_get_start(self.ptr)
-
     def next_generation(self):
         return et_pipe_next_generation(self.ptr)
 
@@ -144,9 +123,6 @@ cdef class Pipe:
 
     def set_paused(self, bint paused):
         et_pipe_set_paused(self.ptr, paused)
-
-    def set_start_samples(self, int64_t samples):
-        et_pipe_set_start(self.ptr, samples)
 
     def set_plan(self, int64_t min_start, int64_t expected_frames):
         et_pipe_set_plan(self.ptr, min_start, expected_frames)
@@ -214,52 +190,3 @@ cdef class Pipe:
         with nogil:
             err = et_pipe_push_item(self.ptr, &item)
         return ERROR_NAMES[err]
-
-    def pop_item(self, int timeout_ms=0):
-        cdef et_item item
-        cdef int got
-        with nogil:
-            got = et_pipe_pop_item(self.ptr, &item, timeout_ms)
-        if got != 1:
-            return None
-        codes = [item.codes[i] for i in range(self.ptr.config.groups)]
-        return item.generation, item.kind, item.reason, item.arg, codes
-
-    def push_pcm(self, uint32_t generation, const float[::1] pcm):
-        cdef int err
-        cdef size_t n = pcm.shape[0]
-        if n == 0:
-            return "ok"
-        with nogil:
-            err = et_pipe_push_pcm(self.ptr, generation, &pcm[0], n)
-        return ERROR_NAMES[err]
-
-    def push_silence(self, uint32_t generation, size_t n):
-        cdef int err
-        with nogil:
-            err = et_pipe_push_pcm(self.ptr, generation, NULL, n)
-        return ERROR_NAMES[err]
-
-    def push_end(self, uint32_t generation, int reason=1):
-        cdef int err
-        with nogil:
-            err = et_pipe_push_end(self.ptr, generation, reason)
-        return ERROR_NAMES[err]
-
-    def front(self):
-        cdef et_block b
-        if not et_pipe_front(self.ptr, &b):
-            return None
-        return b.generation, b.kind, b.reason, b.samples
-
-    def read(self, size_t n):
-        out = bytearray(2 * n)
-        cdef unsigned char[::1] view = out
-        cdef size_t got = 0
-        if n:
-            got = et_pipe_read(self.ptr, <int16_t *>&view[0], n)
-        del view
-        return bytes(out[:2 * got])
-
-    def consume_end(self):
-        et_pipe_consume_end(self.ptr)

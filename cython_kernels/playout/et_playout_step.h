@@ -26,10 +26,10 @@ struct et_playout {
     et_sink *sink;             /* of this utterance; NULL before its first block and after its end */
     et_sink *idle;             /* kept open after an utterance */
     int64_t idle_until;        /* ns; -1: for ever */
-    bool started;              /* STARTED was posted */
+    bool started;              /* ET_EV_STARTED was posted */
     bool running, paused, gap; /* sink started; sink holds; the sink ran dry and nothing came yet */
     bool fading;               /* before a stop or a pause the sink fades */
-    int64_t fade_until;        /* ns; then it is cut */
+    int64_t fade_until;        /* ns; a fade that takes longer is cut */
     int reason;                /* of the END block */
     int64_t accepted, samples; /* frames the sink took: all, and without the silence around */
     int64_t preroll, postroll; /* frames of silence left to write */

@@ -1,4 +1,4 @@
-/* Where playout sends its samples: a sound device, a descriptor, a scripted fake.
+/* Where playout sends its samples: a sound device, a descriptor, the clock alone.
  *
  * A sink takes mono s16 frames at `rate` and is used by one thread, the playout thread. No call blocks for
  * longer than the device driver makes it (open and close are the only ones that may; they happen while nothing
@@ -53,12 +53,12 @@ typedef struct {
     /* Hold and go on. 0 or negative errno. */
     int (*pause)(et_sink *s, bool hold);
 
-    /* Fall silent over the next few milliseconds: what is about to be heard is replaced by itself fading out, and by
-     * silence after that. Positive: it does (ask faded), and until then nothing is written; then pause (goes on
-     * where the fade ended, fading in) or drop. 0: nothing sounds, or this device does not let itself be changed.
+    /* Fall silent over the next few milliseconds: the sound that is about to be heard fades out, and silence follows.
+     * Positive: the fade runs. Nothing may be written until faded says 1; then comes pause, which goes on where the
+     * fade ended and fades in, or drop. 0: nothing sounds, or the device does not let written frames be changed.
      * ET_SINK_XRUN or negative errno. Never blocks. May be NULL. */
     int (*fade)(et_sink *s);
-    /* After fade: 1 when it was heard, or the sink is silent for another reason; 0 not yet. */
+    /* After fade: 1 when the fade was heard, or the sink is silent for another reason; 0 not yet. */
     int (*faded)(et_sink *s);
 
     /* Silence now: throw away what has not been heard. Never blocks. A hard cut unless a fade was heard before. */
@@ -139,43 +139,9 @@ et_sink *et_sink_fd_new(const et_fd_config *config, int *err);
 /* Close for good, whatever `keep` says. */
 void et_sink_fd_end(et_sink *s);
 
-/* --- scripted fake ----------------------------------------------------------------------------------- */
+/* --- no device ---------------------------------------------------------------------------------------- */
 
-typedef struct {
-    int rate;
-    double speed;             /* of the clock it plays by; 0: hears everything at once */
-    size_t buffer;            /* frames it holds */
-    size_t capture;           /* frames kept of what was heard */
-    int64_t xrun_at;          /* runs dry once when this frame is heard; -1 never */
-    int64_t fail_at;          /* fails with fail_errno when this frame is heard; -1 never */
-    int fail_errno;           /* positive */
-    int fail_times;           /* that it fails, then it is well again; 0: for ever */
-    int open_errno;           /* positive: open fails with it; 0: it does not */
-    int open_fails;           /* the first opens that fail; 0: all of them */
-    int open_ms, drain_ms;    /* open takes this long; drained comes this much late */
-    int close_ms;             /* close takes this long */
-    int keep_open_ms, stall_ms, fade_ms;
-} et_fake_config;
-
-typedef struct {
-    uint64_t heard, opens, closes, starts, drops, pauses, fades, gaps;
-} et_fake_counts;
-
-/* A fade that was heard, or its beginning. */
-typedef struct {
-    uint64_t at;              /* frames heard before it, over the sink's life */
-    int64_t length;           /* frames it was to take */
-    int64_t heard;            /* frames of it that were heard */
-    bool rising;
-} et_fake_fade;
-
-et_sink *et_sink_fake_new(const et_fake_config *config, int *err);
-/* Copy up to n captured frames from frame `from` on; the number copied. For use while nothing plays. */
-size_t et_sink_fake_heard(const et_sink *s, size_t from, int16_t *dst, size_t n);
-void et_sink_fake_counts(const et_sink *s, et_fake_counts *counts);
-/* Copy up to n of the fades that are kept, in order; how many are kept. For use while nothing plays. */
-size_t et_sink_fake_fades(const et_sink *s, et_fake_fade *dst, size_t n);
-/* The same for the places where it ran dry: frames heard before. */
-size_t et_sink_fake_gaps(const et_sink *s, uint64_t *dst, size_t n);
+/* Plays by the clock at `speed` (0: everything is heard at once), holds `buffer` frames and keeps nothing. */
+et_sink *et_sink_clock_new(int rate, double speed, size_t buffer, int *err);
 
 #endif

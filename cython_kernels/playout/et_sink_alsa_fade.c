@@ -3,9 +3,9 @@
 #include "et_fade.h"
 #include "et_sink_alsa_parts.h"
 
-/* GUARD_MS: what the device is about to play is left alone, as it may have fetched it already. REACH_MS: a fade that
- * can begin only later than this is none. LATE_MS: when it must have been heard it was, even if the device's position
- * does not say so. */
+/* GUARD_MS: the sound of the next milliseconds is left alone, because the device may have fetched it already.
+ * REACH_MS: where a fade could begin only later than this, the sound is cut.
+ * LATE_MS: so long after its planned end a fade counts as heard, because some devices never report that position. */
 enum { GUARD_MS = 2, REACH_MS = 40, LATE_MS = 8 };
 
 /* Fade n frames of the ring from `from` on, in place. */
@@ -32,11 +32,13 @@ static int64_t overwrite(alsa_sink *a, const unsigned char *src, int64_t n)
     return done;
 }
 
-/* ALSA: snd_pcm_drop cuts at once, and nothing else reaches what was written but snd_pcm_rewind. It moves the
- * application's pointer back over frames that the device has not fetched, which can then be written anew. Kernel
- * drivers and mixers in shared memory have it, unless they say otherwise. Plugins that convert the rate do not; sound
- * servers' say that they do and play on what they have, which shows in a delay that did not shrink. What neither says
- * so nor shows it is cut GUARD_MS and a fade later. */
+/* snd_pcm_drop cuts the sound at once. The only call that reaches frames which were written before is snd_pcm_rewind:
+ * it moves the application's pointer back over frames that the device has not fetched, and these can be written anew.
+ * - Kernel drivers and mixers in shared memory can rewind, unless they say otherwise.
+ * - Plugins that convert the rate cannot, and say so.
+ * - Sound servers' plugins say that they can, but play on what they have. The delay tells, because a true rewind makes
+ *   it shorter.
+ * A device that plays on without either sign is cut by the drop that follows, GUARD_MS and a fade's length later. */
 int et_alsa_fade(et_sink *s)
 {
     alsa_sink *a = (alsa_sink *)s;
@@ -58,7 +60,8 @@ int et_alsa_fade(et_sink *s)
     if (left <= 0)
         return 0;
     if (snd_pcm_delay(a->pcm, &delay) == 0 && delay > a->sent - a->heard - left / 2) {
-        /* Only the pointer moved, not what sounds: put it back, or a pause goes on as if it had been unsent. */
+        /* Only the pointer moved, and the device plays on. The pointer is put back, because a pause would else go on as
+         * if these frames had never been sent. */
         snd_pcm_forward(a->pcm, (snd_pcm_uframes_t)left);
         return 0;
     }
@@ -67,7 +70,7 @@ int et_alsa_fade(et_sink *s)
     a->fade_until = et_now_ns() + (a->fade_end - a->heard) * 1000000000 / a->setup.rate + LATE_MS * 1000000;
     fade_ring(a, from, n, n, false);
     for (int64_t done = 0; done < left;) {
-        /* All that was written before is overwritten, so that silence does not depend on when the drop comes. */
+        /* Everything up to the old end is overwritten, with silence after the fade, because the drop may come late. */
         int64_t at = (from + done) % a->capacity, most = (int64_t)a->setup.period, k = left - done;
         const unsigned char *src = a->zeros;
         if (done < n) {
@@ -76,7 +79,7 @@ int et_alsa_fade(et_sink *s)
         }
         k = k < most ? k : most;
         if (overwrite(a, src, k) < k)
-            /* It ran dry between the two calls, or failed: silent at once. */
+            /* The device ran dry between the two calls, or failed: it is silent at once. */
             break;
         done += k;
     }

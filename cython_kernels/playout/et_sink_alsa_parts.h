@@ -29,7 +29,7 @@ typedef struct {
     bool unprepared;      /* the device must be prepared before it takes frames */
     bool want_run, running;
     bool finishing, flushed, draining;
-    bool held, hard_held; /* paused; by the device itself */
+    bool held, hard_held; /* paused; the device itself does it */
     bool suspended;
     int64_t fade_end;     /* the device plays a fade up to here and silence after it; -1: it does not */
     int64_t fade_until;   /* ns; then it must have been heard, whatever the device says */
@@ -60,7 +60,7 @@ void et_alsa_stage(alsa_sink *a, size_t n);
 /* See et_sink_ops. */
 int et_alsa_fade(et_sink *s);
 int et_alsa_faded(et_sink *s);
-/* Stopped after a fade: what comes next begins where that ended, and fades in. */
+/* Stop the device after a fade. The frame that comes next is the one where the fade ended, and it fades in. */
 void et_alsa_hold_after_fade(alsa_sink *a);
 
 #endif

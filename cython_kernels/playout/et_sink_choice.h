@@ -30,8 +30,9 @@ void et_choice_set(et_sink_choice *c, const et_pipe *p, et_sink *sink);
 /* Loop: whether the thread has the sink or may take it up. */
 bool et_choice_uses(et_sink_choice *c, const et_sink *sink);
 
-/* Thread: the sink (may be NULL) of its generation, which it then holds, unless it holds another one: then it
- * must let that go and ask again. 0, or -ESTALE when the generation is no longer live. */
+/* Thread: *sink is the sink (may be NULL) of the thread's generation. The thread holds that sink from now on; where it
+ * holds another one still, it must let the other one go and ask again. 0, or -ESTALE when the generation is no longer
+ * live. */
 int et_choice_take(et_sink_choice *c, const et_pipe *p, uint32_t generation, et_sink **sink);
 void et_choice_let_go(et_sink_choice *c);
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "delivery/et_wav.h"
+#include "et_wav.h"
 #include "et_sink.h"
 
 enum { PIECE = 4096, HEADER = ET_WAV_HEADER };

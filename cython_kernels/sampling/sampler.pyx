@@ -1,4 +1,4 @@
-"""The sampler by itself, for tests and tools; the frame loop uses the same C."""
+"""The sampler by itself, for tests; the frame loop uses the same C."""
 
 from libc.stdint cimport uint8_t, uint64_t
 

@@ -14,7 +14,7 @@ typedef struct {
     int sizes[ET_MAX_SIZES]; /* of the decoder's chunks in frames, ascending, the first one is 1 */
     double chunk[ET_MAX_SIZES]; /* a chunk of each size, of the decoder */
     int turns;               /* both share the CPUs and take turns; 0: both compute at the same time */
-    double spread;           /* by how much a chunk with its frames differs from this, as a share of it */
+    double spread;           /* by how much the time of a chunk with its frames differs, as a share of it */
     double late;             /* by how much the latest of recent chunks came too late */
 } et_costs;
 

@@ -15,14 +15,14 @@ struct et_talker {
     int vocab;        /* logits */
     int max_context;  /* positions that fit */
     int n_past;       /* positions fed since the last reset */
-    bool own_products;  /* by et_matvec */
+    bool own_products;  /* et_matvec computes it, not libllama */
     size_t file_bytes;  /* weights that lie in a file of their own, not in anonymous memory */
-    int64_t warm_ns;  /* what a step of one row took when it was tried; 0: not known */
+    int64_t warm_ns;  /* time of a step of one row, measured while loading; 0: not known */
 
     /* Forget every position. */
     int (*reset)(et_talker *t);
     /* Forget every position from n on, n being at most those fed; ET_OK, or ET_E_BACKEND when that cannot be done
-     * and everything has to be fed again. NULL: it never can. */
+     * and everything has to be fed again. NULL: this talker never can. */
     int (*rewind)(et_talker *t, int n);
     /* Append n rows [n][hidden]; afterwards hidden_out/logits are those of the last row.
      * Returns ET_OK, ET_E_CONTEXT (nothing was appended) or ET_E_BACKEND. */
@@ -31,7 +31,7 @@ struct et_talker {
      * valid until the next feed or reset. */
     const float *(*hidden_out)(et_talker *t);
     const float *(*logits)(et_talker *t);
-    /* Give everything back, the table too. NULL: it belongs to somebody else. */
+    /* Free everything, the table too. NULL: the talker belongs to somebody else. */
     void (*free)(et_talker *t);
 };
 
@@ -42,7 +42,7 @@ typedef struct {
     int threads_batch;  /* for several rows */
     int n_gpu_layers;
     bool use_mmap;
-    bool own_products;  /* by et_matvec, where this CPU and the file allow it; else by libllama */
+    bool own_products;  /* et_matvec computes it where this CPU and the file allow it, else libllama */
     const char *weight_file;  /* where rearranged weights are kept (an ending is appended); NULL: in memory */
 } et_talker_config;
 

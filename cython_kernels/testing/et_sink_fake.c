@@ -1,4 +1,6 @@
-/* A sink that plays by the clock, keeps what it played, and fails when it was told to. */
+/* See et_sink_fake.h. */
+#include "et_sink_fake.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +8,6 @@
 
 #include "playout/et_fade.h"
 #include "pipe/et_pipe.h"
-#include "playout/et_sink.h"
 
 enum { FADES = 8192, GAPS = 8192 };
 

@@ -6,7 +6,7 @@ utterance's last event; it never plays a sample itself. Three exist:
 
 AlsaSink  a sound device, opened by the first utterance and closed a while after the last
 FdSink    a pipe, socket or file that receives s16le or WAV
-FakeSink  plays by the clock and keeps what it played; for tests and for machines without a sound device
+ClockSink plays by the clock and keeps nothing: sink = "fake", for machines without a sound device
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from cython_kernels.pipe import SinkHandle
-from cython_kernels.playout import AlsaSink, FakeSink, FdSink
+from cython_kernels.playout import AlsaSink, ClockSink, FdSink
 from edgettsd.config import ConfigError
 
 
@@ -74,7 +74,5 @@ def open_sink(config: AudioSettings, sample_rate: int) -> SinkHandle:
             raise ConfigError(f"[audio] device: {error}") from error
         return FdSink(fd, "wav", sample_rate, close_fd=True, keep=True)
     if config.sink == "fake":
-        return FakeSink(
-            sample_rate, buffer=max(1, sample_rate * config.buffer_ms // 1000), fade_ms=config.fade_ms
-        )
+        return ClockSink(sample_rate, buffer=max(1, sample_rate * config.buffer_ms // 1000))
     raise ValueError(f"sink: {config.sink!r} given, 'alsa', 'file' or 'fake' allowed")

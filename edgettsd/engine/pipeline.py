@@ -16,10 +16,11 @@ from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
-from cython_kernels.frame_loop import DecodeLoop, start_slower
+from cython_kernels.frame_loop import DecodeLoop
 from cython_kernels.frames import doze
 from cython_kernels.pipe import ITEM_END, ITEM_PAUSE, REASON_NAMES, Pipe, SinkHandle, use_huge_pages
 from cython_kernels.playout import Playout
+from cython_kernels.schedule import start_slower
 from edgettsd import limits
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request

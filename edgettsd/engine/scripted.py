@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgettsd.config import Config
+from edgettsd.config import Config, ConfigError
 from edgettsd.hw import Plan
 
 if TYPE_CHECKING:
@@ -49,10 +49,20 @@ def parse(text: str) -> dict[str, int]:
 
 
 def make(config: Config, text: str, plan: Plan | None = None) -> Engine:
-    """An engine that follows the script `text`."""
+    """An engine that follows the script `text`.
+
+    Raises ConfigError when the scripted kernels were not built.
+    """
     from edgettsd.engine.engine import Engine as RealEngine
     from edgettsd.engine.parts import FakeParts
 
+    try:
+        import cython_kernels.fake  # noqa: F401
+    except ModuleNotFoundError:
+        raise ConfigError(
+            "--engine scripted: this edgettsd was built without the scripted kernels "
+            "(cython_kernels.fake); build it with 'meson setup -Dtesting=true'"
+        ) from None
     values = parse(text)
     quiet, repeat = values["quiet_after"], values["repeat_after"]
     parts = FakeParts(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cython_kernels.playout import FakeSink
+from cython_kernels.playout import ClockSink
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request, SpeakOptions
 from edgettsd.engine.engine import Engine
@@ -50,7 +50,7 @@ class Trial:
     def __init__(self, config: Config, *, speed: float = 0.0, plan: Plan | None = None) -> None:
         engine = dataclasses.replace(config.engine, step_statistics=True)
         self.config = dataclasses.replace(config, engine=engine)
-        self.sink = FakeSink(speed=speed)
+        self.sink = ClockSink(speed=speed)
         self.engine = Engine(self.config, sink=self.sink, plan=plan)
         self.start_seconds = 0.0
         self._ended: dict[int, tuple[Reason, dict[str, Any]]] = {}
@@ -110,11 +110,6 @@ def memory_mb() -> dict[str, float]:
         if name in keys:
             result[keys[name]] = round(int(value.split()[0]) / 1024, 1)
     return result
-
-
-def with_engine(config: Config, **values: Any) -> Config:
-    """A copy of the configuration with keys of [engine] replaced."""
-    return dataclasses.replace(config, engine=dataclasses.replace(config.engine, **values))
 
 
 def affinity() -> tuple[int, ...]:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from audio_rigs import Player, Rig, assert_tone, noise, tone, with_tail
 
-from cython_kernels.playout import AlsaSink, faded
+from cython_kernels.playout import AlsaSink
+from cython_kernels.probe_audio import faded
 
 pytest_plugins = ("audio_rigs",)
 

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pytest
 from audio_rigs import Player, Rig, noise, tone, with_tail
 
-from cython_kernels.playout import SAMPLE_FORMATS, AlsaSink, faded
+from cython_kernels.playout import AlsaSink
+from cython_kernels.probe_audio import SAMPLE_FORMATS, faded
 
 pytest_plugins = ("audio_rigs",)
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "testing/et_fake.h"
+#include "testing/et_sink_fake.h"
 #include "frame_loop/et_decode.h"
 #include "frame_loop/et_generate.h"
 #include "pipe/et_pipe.h"

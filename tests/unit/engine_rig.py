@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cython_kernels.fake import frame_codes, frame_pcm
-from cython_kernels.playout import FakeSink, faded
+from cython_kernels.fake_sink import FakeSink
+from cython_kernels.probe_audio import faded
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request, SpeakOptions
 from edgettsd.engine.engine import Engine

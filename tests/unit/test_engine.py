@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from engine_rig import SPF, Rig, drive, expected_pcm, with_config
 
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 from edgettsd.config import Config
 from edgettsd.engine._api import Priority, Reason, State
 from edgettsd.engine.engine import Engine

@@ -12,7 +12,7 @@ import pytest
 from engine_rig import SPF, Rig, drive, expected_pcm, with_config, with_delivery
 
 from cython_kernels.fake import FakeTalker
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 from edgettsd.engine import scripted
 from edgettsd.engine._api import Priority, Reason, State
 from edgettsd.engine.parts import FakeParts

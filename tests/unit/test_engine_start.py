@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 from engine_rig import Rig, expected_pcm, with_config
 
+from cython_kernels.fake_sink import FakeSink
 from cython_kernels.pipe import DecoderHandle, TalkerHandle
-from cython_kernels.playout import FakeSink
 from edgettsd.config import Config, ConfigError
 from edgettsd.engine._api import Reason, State
 from edgettsd.engine.engine import Engine

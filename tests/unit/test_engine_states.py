@@ -16,7 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 from edgettsd.engine._api import Priority, State
 from edgettsd.engine.callers import NOBODY
 from edgettsd.engine.parts import FakeParts

@@ -15,7 +15,7 @@ from edgettsd_tools.families.qwen3_tts.parity import build_prompt, open_parts
 from engine_rig import SPF, Rig, drive, expected_pcm, with_config
 from english_files import small_files
 
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 from edgettsd.config import Config, ModelConfig
 from edgettsd.engine._api import Reason, SpeakOptions
 from edgettsd.engine.bundle_parts import BundleParts

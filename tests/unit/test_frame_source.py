@@ -15,9 +15,10 @@ from engine_rig import SIZES, Rig, drive, expected_pcm, with_config
 from engine_rig import frame as scripted
 from socket_frames import DecoderOnly, Peer, Script
 
+from cython_kernels.fake_sink import FakeSink
 from cython_kernels.frames import FrameGate
-from cython_kernels.pipe import ITEM_FRAME, ITEM_SEG_BEGIN, ITEM_SEG_END, Pipe
-from cython_kernels.playout import FakeSink
+from cython_kernels.pipe import ITEM_FRAME, ITEM_SEG_BEGIN, ITEM_SEG_END
+from cython_kernels.probe import PipeEnds
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, SpeakOptions, State
 from edgettsd.engine.parts import FakeParts
@@ -68,7 +69,7 @@ def test_the_built_in_voice_sounds_the_same_without_its_talker() -> None:
     bundle = open_bundle(str(default.BUILT_IN))
     local = QwenParts(bundle, config)
     groups = local.info.groups
-    pipe = Pipe(groups, local.info.samples_per_frame, local.info.sample_rate, backpressure_seconds=100)
+    pipe = PipeEnds(groups, local.info.samples_per_frame, local.info.sample_rate, backpressure_seconds=100)
     generation = pipe.next_generation()
     (sentence,) = sentences(text, local.info.frame_seconds, lambda part: local.frames(part, SpeakOptions()))
     result = LocalFrames(pipe, local).segment(Order(generation, 0, sentence, SpeakOptions(), 5, 1000))
@@ -273,15 +274,15 @@ def test_what_cannot_be_played_is_refused_by_name(script: Script, detail: str) -
 # --- the gate alone ---------------------------------------------------------------------------------------
 
 
-def gate_of(**bounds: int) -> tuple[Pipe, FrameGate]:
-    pipe = Pipe(2, 10, 24000)
+def gate_of(**bounds: int) -> tuple[PipeEnds, FrameGate]:
+    pipe = PipeEnds(2, 10, 24000)
     gate = FrameGate(pipe, entries=50)
     assert not gate.open and not gate.push(np.zeros((1, 2), np.int16))
     assert gate.begin(pipe.next_generation(), **{"max_frames": 10} | bounds) and gate.open
     return pipe, gate
 
 
-def items(pipe: Pipe) -> list[tuple[int, int, list[int]]]:
+def items(pipe: PipeEnds) -> list[tuple[int, int, list[int]]]:
     found = []
     while (item := pipe.pop_item()) is not None:
         found.append((item[1], item[3], item[4]))

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_text_growing import TEXTS
 
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request, SpeakOptions, State
 from edgettsd.engine.callers import NOBODY

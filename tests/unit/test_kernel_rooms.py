@@ -112,5 +112,14 @@ def test_no_circle_of_calls_between_files() -> None:
     assert _circle(uses) == []
 
 
-def test_tests_doubles_are_no_part_of_the_product() -> None:
-    assert [p.name for p in SOURCES if p.parent.name != "testing" and ("testing" in dict(_includes(p)))] == []
+def test_no_room_of_the_product_uses_the_tests_doubles() -> None:
+    assert [p.name for p in SOURCES if p.parent.name != "testing" and "testing" in dict(_includes(p))] == []
+
+
+def test_modules_are_thin() -> None:
+    """At most 200 lines, or the architecture page names the module and says why it has more."""
+    said = (KERNELS.parent / "docs" / "architecture.md").read_text()
+    modules = [path for path in SOURCES if path.suffix == ".pyx"]
+    assert len(modules) > 10
+    long = [f"{p.parent.name}/{p.name}" for p in modules if len(p.read_text().splitlines()) > 200]
+    assert [name for name in long if f"`{name}`" not in said] == []

@@ -13,7 +13,7 @@ import pytest
 from engine_rig import Rig, drive
 from lane_rig import Idle, with_lane
 
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 from edgettsd.engine._api import Reason, State
 from edgettsd.errors import QueueFullError
 from edgettsd.lanes import LOWEST, DuringSpeech, JobState, Lane, LongWork

@@ -23,11 +23,12 @@ from edgettsd_tools.families.qwen3_tts.decoder import build_decoder
 from edgettsd_tools.families.qwen3_tts.describe import describe
 
 from cython_kernels.fake import FakeDecoder, FakePredictor, FakeTalker
+from cython_kernels.fake_sink import FakeSink
 from cython_kernels.frame_loop import DecodeLoop, Generator
 from cython_kernels.litert import LiteRtDecoder
 from cython_kernels.llama import LlamaTalker
 from cython_kernels.pipe import Pipe
-from cython_kernels.playout import AlsaSink, FakeSink, Playout
+from cython_kernels.playout import AlsaSink, Playout
 from cython_kernels.predictor import GgmlPredictor
 from cython_kernels.sampler import Sampler
 from edgettsd import limits

@@ -14,7 +14,7 @@ SCRIPT = """
 import ctypes, dataclasses, sys
 sys.path.insert(0, sys.argv[1])
 from engine_rig import drive, with_config
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 from edgettsd.engine.parts import FakeParts
 from edgettsd.families.plan import LoopSampling
 
@@ -48,7 +48,7 @@ import ctypes, sys, time
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from audio_rigs import Player
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 
 allocations = ctypes.CDLL(None).allocations
 allocations.restype = ctypes.c_ulong

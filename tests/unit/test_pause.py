@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from engine_rig import SPF, Rig, drive, with_config
 
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 from edgettsd.engine._api import Reason
 from edgettsd.engine.parts import FakeParts
 

@@ -17,9 +17,9 @@ from cython_kernels.pipe import (
     ITEM_END,
     ITEM_FRAME,
     ITEM_SEG_BEGIN,
-    Pipe,
     use_huge_pages,
 )
+from cython_kernels.probe import PipeEnds
 
 
 def codes(n: int, groups: int = 16) -> list[int]:
@@ -31,7 +31,7 @@ def as_s16(pcm: np.ndarray) -> bytes:
 
 
 def test_items_keep_their_order_and_content() -> None:
-    pipe = Pipe(16, 1920)
+    pipe = PipeEnds(16, 1920)
     gen = pipe.next_generation()
     assert pipe.push_item(gen, ITEM_SEG_BEGIN, arg=3) == "ok"
     for n in range(5):
@@ -47,7 +47,7 @@ def test_items_keep_their_order_and_content() -> None:
 
 
 def test_stale_items_and_blocks_are_thrown_away() -> None:
-    pipe = Pipe(16, 1920)
+    pipe = PipeEnds(16, 1920)
     old = pipe.next_generation()
     pipe.push_item(old, ITEM_FRAME, codes=codes(1))
     pipe.push_pcm(old, np.full(100, 0.25, np.float32))
@@ -67,7 +67,7 @@ def test_stale_items_and_blocks_are_thrown_away() -> None:
 
 
 def test_samples_round_and_clip() -> None:
-    pipe = Pipe(16, 1920)
+    pipe = PipeEnds(16, 1920)
     gen = pipe.next_generation()
     x = np.array([0.0, 1.0, -1.0, 2.0, -2.0, 0.5 / 32768, 1.5 / 32768, np.nan, np.inf, -np.inf], np.float32)
     pipe.push_pcm(gen, x)
@@ -86,7 +86,7 @@ def test_samples_round_and_clip() -> None:
 
 
 def test_gain_scales_the_live_utterance() -> None:
-    pipe = Pipe(16, 1920)
+    pipe = PipeEnds(16, 1920)
     gen = pipe.next_generation()
     pipe.set_gain(0.5)
     pipe.push_pcm(gen, np.full(4, 0.5, np.float32))
@@ -94,7 +94,7 @@ def test_gain_scales_the_live_utterance() -> None:
 
 
 def test_blocks_are_read_in_any_portions() -> None:
-    pipe = Pipe(16, 1920)
+    pipe = PipeEnds(16, 1920)
     gen = pipe.next_generation()
     x = (np.arange(5000) % 1000 / 1000 - 0.5).astype(np.float32)
     for part in np.split(x, [1, 10, 1930, 1931, 4000]):
@@ -110,7 +110,7 @@ def test_blocks_are_read_in_any_portions() -> None:
 
 
 def test_a_push_larger_than_the_ring_passes_while_it_is_read() -> None:
-    pipe = Pipe(16, 1920, pcm_seconds=0.05)
+    pipe = PipeEnds(16, 1920, pcm_seconds=0.05)
     gen = pipe.next_generation()
     x = np.random.default_rng(1).uniform(-1, 1, 20_000).astype(np.float32)
     results: list[str] = []
@@ -127,7 +127,7 @@ def test_a_push_larger_than_the_ring_passes_while_it_is_read() -> None:
 
 @pytest.mark.parametrize("action, result", [("next_generation", "stale"), ("stop", "stopped")])
 def test_a_waiting_producer_is_released(action: str, result: str) -> None:
-    pipe = Pipe(16, 1920, backpressure_seconds=0.2)
+    pipe = PipeEnds(16, 1920, backpressure_seconds=0.2)
     gen = pipe.next_generation()
     results: list[str] = []
 
@@ -150,7 +150,7 @@ def test_a_waiting_producer_is_released(action: str, result: str) -> None:
 
 
 def test_backpressure_counts_queued_codes_and_samples() -> None:
-    pipe = Pipe(16, 1920, backpressure_seconds=1.0)
+    pipe = PipeEnds(16, 1920, backpressure_seconds=1.0)
     gen = pipe.next_generation()
     pipe.push_silence(gen, 24_000)
     done = threading.Event()
@@ -170,7 +170,7 @@ def test_backpressure_counts_queued_codes_and_samples() -> None:
 
 def test_two_threads_a_million_samples_with_aborts() -> None:
     """Samples read are always a prefix of what their generation pushed, whatever the abort hits."""
-    pipe = Pipe(16, 1920, pcm_seconds=0.1)
+    pipe = PipeEnds(16, 1920, pcm_seconds=0.1)
     state = {"gen": pipe.next_generation(), "run": True}
 
     def produce() -> None:
@@ -213,11 +213,11 @@ def test_two_threads_a_million_samples_with_aborts() -> None:
 
 def test_bad_sizes_are_refused_with_their_values() -> None:
     with pytest.raises(ValueError, match="groups=33"):
-        Pipe(33, 1920)
+        PipeEnds(33, 1920)
     with pytest.raises(ValueError, match="samples_per_frame=0"):
-        Pipe(16, 0)
+        PipeEnds(16, 0)
     with pytest.raises(ValueError, match="3 given, 16 expected"):
-        pipe = Pipe(16, 1920)
+        pipe = PipeEnds(16, 1920)
         pipe.push_item(pipe.next_generation(), ITEM_FRAME, codes=[1, 2, 3])
 
 

@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pytest
 from audio_rigs import Player
 
+from cython_kernels.fake_sink import FakeSink
 from cython_kernels.pipe import Pipe
-from cython_kernels.playout import FakeSink, FdSink, Playout
+from cython_kernels.playout import FdSink, Playout
 
 pytest_plugins = ("audio_rigs",)
 

@@ -11,8 +11,8 @@ import tiny_gguf
 
 from cython_kernels.frame_loop import Generator
 from cython_kernels.llama import LlamaTalker
-from cython_kernels.pipe import Pipe
 from cython_kernels.predictor import GgmlPredictor
+from cython_kernels.probe import PipeEnds
 from edgettsd.families.plan import LoopSampling, talker_first
 
 Rows = npt.NDArray[np.float32]
@@ -29,7 +29,7 @@ class Loop:
         self.hidden = talker.hidden_size
         sizes = [talker.vocab] + [predictor.vocab] * (predictor.groups - 1)
         tables = [rng.standard_normal((n, self.hidden)).astype(np.float32) for n in sizes]
-        self.pipe = Pipe(predictor.groups, 10, 24000)
+        self.pipe = PipeEnds(predictor.groups, 10, 24000)
         self.talker = talker
         self.generator = Generator(self.pipe, talker, predictor, tables, talker_first(predictor.groups, 0))
 

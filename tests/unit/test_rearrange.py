@@ -14,8 +14,8 @@ from hw_boards import BOARDS, board, write
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cython_kernels.fake_sink import FakeSink
 from cython_kernels.pipe import TalkerHandle
-from cython_kernels.playout import FakeSink
 from edgettsd.config import Config
 from edgettsd.daemon import _keep_cool
 from edgettsd.engine._api import Reason

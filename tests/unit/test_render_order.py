@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from engine_rig import expected_pcm
 
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 from edgettsd.config import Config
 from edgettsd.engine._api import Engine, Priority, Reason, Request, SpeakOptions
 from edgettsd.engine.engine import Engine as RealEngine

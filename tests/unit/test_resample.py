@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cython_kernels.playout import SAMPLE_FORMATS, Converter
+from cython_kernels.probe_audio import SAMPLE_FORMATS, Converter
 
 RATES = (8000, 16000, 22050, 24000, 32000, 44100, 48000, 96000, 192000)
 FULL = {"S16": 2.0**15, "S32": 2.0**31, "S24": 2.0**23, "F32": 1.0}

@@ -16,8 +16,8 @@ from engine_rig import SPF, Rig, drive, expected_pcm, with_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cython_kernels.frame_loop import quiet_runaway, repeat_runaway
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
+from cython_kernels.probe import quiet_runaway, repeat_runaway
 from edgettsd.engine._api import Reason
 from edgettsd.engine.parts import FakeParts
 from edgettsd.engine.plan import measure

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from cython_kernels.frame_loop import schedule_next, start_shortage, start_slower
+from cython_kernels.probe import schedule_next, start_shortage
+from cython_kernels.schedule import start_slower
 
 # A frame's and a chunk's costs as measured at the true sizes, in frames of 80 ms.
 EXACT = {1: 0.35, 4: 1.1, 8: 2.04}

@@ -22,7 +22,7 @@ import soak_bus
 from engine_rig import Rig, expected_pcm, heard_as_told
 from soak import rest, soak
 
-from cython_kernels.playout import faded
+from cython_kernels.probe_audio import faded
 from edgettsd.engine._api import Reason
 
 FRAMES, RATE, FADE_MS = 8, 24000, 20

@@ -11,9 +11,9 @@ import pytest
 from engine_rig import Rig, drive, with_config
 
 from cython_kernels.fake import FakeDecoder
+from cython_kernels.fake_sink import FakeSink
 from cython_kernels.frame_loop import DecodeLoop
 from cython_kernels.pipe import ITEM_FRAME, ITEM_SEG_BEGIN, Pipe
-from cython_kernels.playout import FakeSink
 from edgettsd.config import ModelConfig
 from edgettsd.engine._api import Reason
 from edgettsd.engine.bundle_parts import BundleParts

@@ -159,6 +159,13 @@ def test_both_modes_compute_the_same(prefix: Path, stage: Path, only_numpy: Path
         assert np.allclose(system[name], wheel[name], rtol=1e-4, atol=1e-5), name
 
 
+def test_what_only_tests_need_is_left_out_unless_asked_for(stage: Path) -> None:
+    plan = json.loads((stage.parent / "meson-info" / "intro-install_plan.json").read_text())
+    installed = {Path(name).name.partition(".")[0] for files in plan.values() for name in files}
+    assert {"pipe", "playout", "libedgettsd-kernels"} <= installed
+    assert {"fake", "fake_sink", "probe", "probe_audio"} & installed == set()
+
+
 def test_another_series_of_libllama_is_refused(prefix: Path, tmp_path: Path) -> None:
     text = (prefix / "lib/pkgconfig/llama.pc").read_text()
     (tmp_path / "llama.pc").write_text(text.replace("Version: 0.5.0", "Version: 0.6.0"))

@@ -16,8 +16,8 @@ import tiny_gguf
 
 from cython_kernels.frame_loop import Generator
 from cython_kernels.llama import LlamaTalker
-from cython_kernels.pipe import Pipe
 from cython_kernels.predictor import GgmlPredictor
+from cython_kernels.probe import PipeEnds
 from cython_kernels.text_rows import TextRows
 from edgettsd.families.plan import LoopSampling, talker_first
 
@@ -41,7 +41,7 @@ class Loop:
         self.prompt, self.text, (self.pad,) = (
             rng.standard_normal((n, self.hidden)).astype(np.float32) for n in (5, ROWS, 1)
         )
-        self.pipe = Pipe(predictor.groups, 10, 24000)
+        self.pipe = PipeEnds(predictor.groups, 10, 24000)
         self.generator = Generator(self.pipe, talker, predictor, tables, talker_first(predictor.groups, 0))
 
     def say(self, trailing: Rows | TextRows, **bounds: Any) -> dict[str, Any]:

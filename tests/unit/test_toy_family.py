@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from toy_family import GROUPS, LETTERS, NAME, RATE, SPF, ToyFamily, sound, write_bundle
 
-from cython_kernels.playout import FakeSink
+from cython_kernels.fake_sink import FakeSink
 from edgettsd import families
 from edgettsd.config import Config, ModelConfig
 from edgettsd.engine._api import Reason, Request, SpeakOptions

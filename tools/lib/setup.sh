@@ -123,9 +123,15 @@ setup_package() {
 }
 
 _install_package() {
-    # The build folder is kept, so that only what has changed is compiled.
+    # The build folder is kept, so that only what has changed is compiled; meson cannot take up new options in it.
+    local options
+    options=$(cd "$ROOT" && fingerprint meson_options.txt)
+    stamped "$STAMPS/options" "$options" || rm -rf "$ROOT/build/native"
+    printf '%s' "$options" >"$STAMPS/options"
+    # Tests need their doubles.
     cd "$ROOT" && PATH=$VENV/bin:$PATH "$VENV/bin/python" -m pip install -v --no-input --no-deps --no-build-isolation \
-        --force-reinstall "--config-settings=build-dir=$ROOT/build/native" .
+        --force-reinstall "--config-settings=build-dir=$ROOT/build/native" \
+        "--config-settings=setup-args=-Dtesting=true" .
 }
 
 # setup_eval: .venv-eval with the official model's code, for tools/oracle and the tests that compare with it. The

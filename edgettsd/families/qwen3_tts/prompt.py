@@ -128,14 +128,6 @@ class PromptBuilder:
         """Raise UnknownVoiceError or InvalidOptionError when `build` would refuse these."""
         self._tags(language, self._voice(voice))
 
-    def text_rows(self, text: str) -> Rows:
-        """Rows [m, H] of text that is appended to a running streaming-layout utterance."""
-        return self._text(self._tokenizer.plain(text))
-
-    def end_row(self) -> Rows:
-        """Row [1, H] that ends the text of a streaming-layout utterance."""
-        return self._text([self._tokens["tts_eos"]])
-
     def _voice(self, voice: str | None) -> Mapping[str, Any] | None:
         if not voice:
             return None

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "qwen2-merges.txt.xz"
-TEXT_VOCAB = 151936
 
 # Added tokens in id order from 151643; the ones in PLAIN are ordinary text to a decoder, not control tokens.
 ADDED_FIRST = 151643

@@ -62,10 +62,6 @@ class DecoderConfig:
         """Samples that one code frame becomes (1920 for the official rates)."""
         return prod(self.rates) * prod(self.ratios)
 
-    def block_channels(self, block: int) -> int:
-        """Channels that enter decoder block ``block`` (its output has half as many)."""
-        return self.decoder_dim >> block
-
 
 def _integer(config: Mapping[str, Any], key: str) -> int:
     value = config.get(key, _DEFAULTS.get(key))
