@@ -16,6 +16,7 @@ import asyncio
 import ctypes
 import gc
 import json
+import logging
 import os
 import random
 import signal
@@ -263,6 +264,8 @@ def main() -> int:
         "--cpu-percent", type=float, default=0.0, help="at most this share of a CPU; 0: all of it"
     )
     options = parser.parse_args()
+    # What the engine logs are the faults that it is given, by the hundred.
+    logging.getLogger("edgettsd").setLevel(logging.CRITICAL)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

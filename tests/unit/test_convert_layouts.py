@@ -42,7 +42,8 @@ def _assert_the_plain_bundle(source: Path, out: Path, **options: Any) -> None:
     manifests = [json.loads((folder / "manifest.json").read_text()) for folder in (out, plain)]
     for manifest in manifests:
         del manifest["source"]
-    assert manifests[0] == manifests[1]
+    # As texts: the order of voices and languages counts.
+    assert json.dumps(manifests[0], indent=1) == json.dumps(manifests[1], indent=1)
 
 
 def _rope_parameters(table: dict[str, Any], keep: bool) -> None:
@@ -55,6 +56,13 @@ def _rope_parameters(table: dict[str, Any], keep: bool) -> None:
         del table["rope_theta"]
 
 
+def _sort(value: dict[str, Any]) -> None:
+    """As save_pretrained writes it; the order of voices must not follow, for the first one is the default."""
+    ordered = json.loads(json.dumps(value, sort_keys=True))
+    value.clear()
+    value.update(ordered)
+
+
 @pytest.mark.parametrize("keep", [True, False])
 def test_configurations_saved_by_transformers_5(keep: bool, tmp_path: Path) -> None:
     source = _copy(tmp_path)
@@ -64,6 +72,7 @@ def test_configurations_saved_by_transformers_5(keep: bool, tmp_path: Path) -> N
         _rope_parameters(talker, keep)
         _rope_parameters(talker["code_predictor_config"], keep)
         value |= {"dtype": "bfloat16", "transformers_version": "5.24.0"}
+        _sort(value)
 
     model_files.edit_json(source / "config.json", change)
     model_files.edit_json(

@@ -14,6 +14,7 @@ from edgettsd.models._fields import Fields
 from edgettsd.models.manifest import FORMAT
 
 from .checkpoint import Checkpoint
+from .sizes import LANGUAGES, SPEAKERS
 
 # tts_model_size -> size; the official code takes no instruction when the name is a part of "0b6".
 MODEL_SIZES = {"0b6": "0.6b", "1b7": "1.7b", "tiny": "tiny"}
@@ -158,11 +159,22 @@ def describe(checkpoint: Checkpoint) -> Description:
     return Description(task, MODEL_SIZES[model_size], model_size, talker, speech, decoder, tokens)
 
 
+def _in_order(table: Mapping[str, Any], published: Mapping[str, Any]) -> dict[str, Any]:
+    """The table's entries as the published checkpoints order theirs, then the others by name.
+
+    Whoever saves a configuration again sorts it, and the first voice is the default.
+    """
+    places = {name: place for place, name in enumerate(published)}
+    return dict(
+        sorted(table.items(), key=lambda entry: (places.get(entry[0].lower(), len(places)), entry[0]))
+    )
+
+
 def _voices(source: str, talker: Mapping[str, Any], rows: tuple[str, ...]) -> dict[str, Any]:
     voices: dict[str, Any] = {}
     dialects = talker.get("spk_is_dialect") or {}
     languages = talker["codec_language_id"]
-    for name, codec_id in (talker.get("spk_id") or {}).items():
+    for name, codec_id in _in_order(talker.get("spk_id") or {}, SPEAKERS).items():
         dialect = dialects.get(name, False)
         if dialect is not False and dialect not in languages:
             raise ModelInvalidError(
@@ -254,7 +266,7 @@ def manifest_of(
         "text": {"frontend": "qwen2-bpe", "vocab": talker["text_vocab_size"]},
         "tokens": description.tokens,
         "codec_tokens": codec,
-        "languages": dict(talker["codec_language_id"]),
+        "languages": _in_order(talker["codec_language_id"], LANGUAGES),
         "voices": _voices(path, talker, rows),
         "supports_instruct": instruct,
         "sampling": _sampling(checkpoint.generation, talker["vocab_size"]),
