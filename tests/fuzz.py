@@ -30,7 +30,8 @@ try:
 except ImportError:
     atheris = None
 
-with atheris.instrument_imports(include=["edgettsd"]) if atheris else contextlib.nullcontext():
+PARSERS = ["edgettsd", "cython_kernels._flatbuffer", "cython_kernels._tflite_check"]
+with atheris.instrument_imports(include=PARSERS) if atheris else contextlib.nullcontext():
     from dbus_fast import Variant
 
     import edgettsd.bus._options

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "et_decoder_litert_parts.h"
-#include "et_tflite_check.h"
 #include "weights/et_weight_file.h"
 
 static int open_model(litert_decoder *d, const et_litert_config *c) {
@@ -67,8 +66,6 @@ static int compile_model(litert_decoder *d, const et_litert_config *c) {
 /* Everything that can be checked before compiling is checked before. */
 static int load(litert_decoder *d, const et_litert_config *c) {
     int err;
-    if (et_tflite_check(c->path, d->error, d->error_size))
-        return ET_E_BACKEND;
     litert_io *all = calloc((size_t)c->n_sizes, sizeof *all);
     if (!all)
         return et_litert_fail(d, ET_E_MEMORY, "out of memory");

@@ -9,7 +9,7 @@ import numpy as np
 
 from cython_kernels.pipe cimport ET_E_ARG, ET_E_MEMORY, DecoderHandle, et_decoder
 
-from cython_kernels import _libs, _weight_cache
+from cython_kernels import _libs, _tflite_check, _weight_cache
 from cython_kernels.limits cimport ET_MAX_SIZES
 
 cdef extern from "decoder/et_decoder_litert.h" nogil:
@@ -95,6 +95,10 @@ cdef class LiteRtDecoder(DecoderHandle):
         config.sizes, config.n_sizes = sizes, len(self.sizes)
         config.threads, config.cache_fd = self.threads, cache_fd
         config.gpu = self.accelerator == "gpu"
+        try:
+            _tflite_check.check(path)
+        except ValueError as problem:
+            raise ValueError(f"decoder file {os.fspath(path)!r}: {problem}") from None
         error[0] = 0
         with nogil:
             err = et_litert_create(&self.decoder, &config, error, sizeof(error))
