@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import model_files
+import numpy as np
 import pytest
 
 from edgettsd import families
+from edgettsd.config import Config
+from edgettsd.engine._api import SpeakOptions
+from edgettsd.engine.bundle_parts import BundleParts
 from edgettsd.errors import ModelInvalidError
 from edgettsd.models import default
 from edgettsd.models.store import open_bundle
@@ -62,3 +67,27 @@ def test_a_bundle_with_a_tokenizer_does_not_import_the_english_front_end() -> No
 
 def test_the_built_in_voice_imports_its_front_end() -> None:
     assert "edgettsd.frontends.english.frontend" in _imported(_load(default.BUILT_IN))
+
+
+@pytest.mark.parametrize(
+    "bundle", [lambda: default.BUILT_IN, model_files.bundle], ids=["built-in", "converted"]
+)
+def test_a_bundle_that_knows_of_no_frame_plan_has_the_familys(bundle: Callable[[], Path]) -> None:
+    """Their manifests speak of codebooks and an end only: the talker's code with the end, then the others."""
+    raw = json.loads((bundle() / "manifest.json").read_text())
+    assert raw["family"] == "qwen3-tts-12hz" and "plan" not in raw
+    parts = BundleParts.load(Config().updated({"model": {"path": str(bundle())}}, "test"))
+    groups, end = raw["code_groups"], raw["codec_tokens"]["eos"]
+    first, *others = parts.plan.steps
+    assert (first.kind, first.source, first.codebook, first.end) == ("code", "talker", 0, end)
+    assert [(s.kind, s.source, s.codebook, s.row, s.end) for s in others] == [
+        ("code", "local", group, group - 1, -1) for group in range(1, groups)
+    ]
+    assert [first.sampler, *(step.sampler for step in others)] == [0, *[1] * (groups - 1)]
+    segment = parts.segment("Hello.", SpeakOptions())
+    assert len(segment.samplers) == 2 and segment.max_frames == raw["sampling"]["max_frames"]
+    assert segment.min_frames == raw["sampling"]["min_new_tokens"]
+    (mask,) = segment.banned
+    suppressed = {code for low, high in raw["sampling"]["suppress"] for code in range(low, high)} - {end}
+    assert set(np.flatnonzero(mask).tolist()) == suppressed
+    parts.close()
