@@ -56,6 +56,15 @@ def test_the_list_of_tools_is_whole() -> None:
     assert {"tools/try", "tools/test", "tools/bench", "tools/cross/check-aarch64"} <= set(TOOLS)
 
 
+def test_ci_runs_what_this_suite_does_not() -> None:
+    """Its last command is the suite, whose summary then is the last that CI prints."""
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    for command in ("tools/try", "tools/fuzz", "tools/oracle", "EDGETTSD_ISA=generic tools/test"):
+        assert any(command in line for line in lines), command
+    commands = [line for line in lines if "tools/" in line and not line.startswith(("#", "echo"))]
+    assert commands[-1] == "tools/test"
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_help_is_help_at_once(tool: str, place: Path) -> None:
     before = sorted(os.listdir(ROOT))
