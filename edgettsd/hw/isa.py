@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cython_kernels import isa
 from edgettsd.hw.profile import ProfileError
 
 
@@ -11,6 +10,9 @@ def own_isa() -> str:
 
     Raises ProfileError when EDGETTSD_ISA is neither auto nor generic.
     """
+    # Here, because tools/boards decides for other machines without compiled modules.
+    from cython_kernels import isa
+
     try:
         return isa.own_isa()
     except ValueError as error:
