@@ -11,7 +11,6 @@
 
 void et_spool_made_room(et_delivery *d)
 {
-    atomic_thread_fence(memory_order_seq_cst);
     if (atomic_exchange(&d->waits, 0))
         et_wake(d->room_fd);
     /* A render that was taken off the pipeline for a full spool may go on. */

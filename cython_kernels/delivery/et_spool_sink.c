@@ -32,12 +32,12 @@ static size_t append(et_delivery *d, const int16_t *pcm, size_t n)
 {
     size_t got = et_ring_write(&d->ring, pcm, n);
     if (got == 0) {
-        /* Whoever makes room looks for a sleeper afterwards: announced first, then looked once more. */
-        atomic_store(&d->waits, 1);
-        atomic_thread_fence(memory_order_seq_cst);
+        /* Announced first, then looked once more. Whoever makes room exchanges the same word afterwards: the later of
+         * the two exchanges sees what came before the earlier one. */
+        atomic_exchange(&d->waits, 1);
         got = et_ring_write(&d->ring, pcm, n);
         if (got)
-            atomic_store(&d->waits, 0);
+            atomic_exchange(&d->waits, 0);
     }
     return got;
 }

@@ -153,3 +153,16 @@ def test_the_sample_is_current_and_shows_the_defaults():
     start = Config().updated({"engine": {"queue_limit": 1}, "audio": {"sink": "fake"}}, "test")
     assert start.updated(tables, "sample") == Config()
     assert Config().updated(tomllib.loads(text), "sample as shipped") == Config()
+
+
+def test_a_key_that_has_moved_is_still_read_at_its_old_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    loaded = load(write(tmp_path, "[engine]\nreader_seconds = 3\nqueue_limit = 5\n"))
+    assert (loaded.delivery.reader_seconds, loaded.engine.queue_limit) == (3.0, 5)
+    assert "[engine] reader_seconds is now [delivery] reader_seconds" in caplog.text
+    # Where both are given the new place wins.
+    both = load(write(tmp_path, "[engine]\nreader_seconds = 3\n[delivery]\nreader_seconds = 4\n"))
+    assert both.delivery.reader_seconds == 4.0
+    with pytest.raises(ConfigError, match=r"\[delivery\] reader_seconds = -1"):
+        load(write(tmp_path, "[engine]\nreader_seconds = -1\n"))
