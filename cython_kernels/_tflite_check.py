@@ -17,7 +17,8 @@ import numpy as np
 from ._flatbuffer import MOST, Bools, Buffer, DamagedError, Ints, Tables, Vectors
 
 MAX_RANK = 8
-MAX_BYTES = 1 << 31
+# Of one tensor: the largest of the official decoder has 72 MB.
+MAX_BYTES = 1 << 28
 MAX_GRAPHS = 32
 MANY = MOST
 

@@ -39,6 +39,7 @@ with atheris.instrument_imports(include=PARSERS) if atheris else contextlib.null
     import edgettsd.models.gguf
     import edgettsd.models.manifest
     import edgettsd.models.safetensors
+    from cython_kernels._tflite_check import check as check_tflite
     from edgettsd.bus import Limits
     from edgettsd.engine._api import Voice
     from edgettsd.errors import InvalidOptionError, InvalidTextError, ModelInvalidError, UnknownVoiceError
@@ -183,8 +184,10 @@ def tflite(data: bytes) -> None:
 
     from cython_kernels.litert import LiteRtDecoder
 
+    file = _file("x.tflite", data)
     with contextlib.suppress(ValueError, RuntimeError):
-        LiteRtDecoder(_file("x.tflite", data), **SHAPE)
+        check_tflite(file)
+        LiteRtDecoder(file, **SHAPE)
 
 
 TARGETS: dict[str, Target] = {
