@@ -1,4 +1,10 @@
-"""Logging for the journal and for terminals."""
+"""Logging for the journal and for terminals.
+
+The journal's native protocol is written here, because systemd's library waits where the daemon must not: its
+sockets block, and its Python binding holds the interpreter's lock meanwhile. With a journal that does not
+read, after 11 entries no thread of the process runs any more, the loop and the watchdog included; without a
+journal entries are lost in silence. Here both go to the stream.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Telling systemd how the daemon is: the sd_notify datagrams, without a library."""
+"""Telling systemd how the daemon is: the sd_notify datagrams.
+
+Without systemd's library for the reason that `edgettsd.log` gives: a full socket must not stop the loop.
+"""
 
 from __future__ import annotations
 
