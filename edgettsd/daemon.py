@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name_thread("edgettsd")
     notifier = Notifier()
     try:
-        machine = _machine(config)
+        machine = _machine(config, options.engine[0])
     except ProfileError as error:
         log.error("%s", error)
         return EXIT_CONFIG
@@ -160,9 +160,10 @@ def _configuration(options: argparse.Namespace) -> Config:
     return default.with_model(config_file.load(options.config).updated(tables, "command line"))
 
 
-def _machine(config: Config) -> tuple[Profile, Plan]:
+def _machine(config: Config, engine: str) -> tuple[Profile, Plan]:
     """The hardware and what follows from it; raises ProfileError."""
-    log.debug("own products: %s", own_isa())
+    if engine != "fake":
+        log.debug("own products: %s", own_isa())
     profile = load_profile()
     plan = adapt(profile, config)
     log.debug("hardware: %s", profile)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -69,3 +70,16 @@ def test_the_modules_look_for_the_library_beside_them() -> None:
         said = "\n".join(_lines("readelf", "--wide", "--dynamic", str(file)))
         assert f"[{LIBRARY.name}]" in said, file.name
         assert "[$ORIGIN" in said, file.name
+
+
+def test_neither_the_fake_engine_nor_the_client_loads_the_library() -> None:
+    child = (
+        "import edgettsd.ctl, edgettsd.daemon as daemon, edgettsd.engine.fake, edgettsd.ctl._version\n"
+        "from edgettsd.config import Config\n"
+        "daemon._version()\n"
+        "machine = daemon._machine(Config(), 'fake')\n"
+        "daemon._make_engine(Config(), ('fake', 1.0), machine[1])\n"
+        "print([line for line in open('/proc/self/maps') if 'edgettsd-kernels' in line])\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", child], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

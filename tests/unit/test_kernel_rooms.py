@@ -95,6 +95,22 @@ def test_no_circle_of_rooms() -> None:
     assert _circle(uses) == []
 
 
+def test_the_architecture_page_lists_the_rooms_and_each_uses_only_those_above_it() -> None:
+    page = (
+        (KERNELS.parent / "docs" / "architecture.md").read_text().split("The rooms of `cython_kernels/`")[1]
+    )
+    rows = dict(re.findall(r"^\| `(\w+)/` \|.*\|(.*)\|$", page, re.MULTILINE))
+    assert sorted(rows) == ROOMS
+    order = list(rows)
+    for path in SOURCES:
+        used = {room for room, _ in _includes(path)}
+        assert {room for room in used if order.index(room) > order.index(path.parent.name)} == set(), (
+            path.name
+        )
+        if path.suffix == ".pyx":
+            assert f"`{path.stem}`" in rows[path.parent.name]
+
+
 def test_no_circle_of_headers() -> None:
     uses = {path.name: {header for _, header in _includes(path)} for path in SOURCES if path.suffix == ".h"}
     assert sum(map(len, uses.values())) > 40

@@ -61,7 +61,8 @@ def runaway(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """et_runaway.c as a library of its own."""
     library = tmp_path_factory.mktemp("c") / "runaway.so"
     (source,) = kernel_sources.files(["et_runaway"])
-    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, source, "-lm"], check=True)
+    options = ["-O1", "-shared", "-fPIC", *kernel_sources.INCLUDES]
+    subprocess.run(["gcc", *options, "-o", library, source, "-lm"], check=True)
     loaded = ctypes.CDLL(str(library))
     loaded.et_quiet_init.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_double]
     loaded.et_quiet_frame.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]

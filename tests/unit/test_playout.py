@@ -352,7 +352,7 @@ def test_run_twice_is_refused() -> None:
 
 def test_values_out_of_range_are_named() -> None:
     for options in ({"preroll_ms": -1}, {"postroll_ms": 10_001}):
-        with pytest.raises(ValueError, match=f"{next(iter(options))}: .* given, 0 to 10000 allowed"):
+        with pytest.raises(ValueError, match=f"{next(iter(options))}: .* given, 0 to 5000 allowed"):
             Playout(Pipe(16, 1920), **options)
     with pytest.raises(ValueError, match="buffer: 0 given, 1 to"):
         FakeSink(buffer=0)
