@@ -216,6 +216,7 @@ all .txt files => all dot t. x. t. files
 *.pdf => dot pdf
 setup.exe => setup dot exe
 grade A+ => grade a. plus
+an A+ grade => an a. plus grade
 an A+. => an a. plus
 B+ => b. plus
 Disney+ => disney plus

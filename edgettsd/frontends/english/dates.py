@@ -63,12 +63,13 @@ _SURELY = frozenset(
     "friday saturday sunday on".split()
 )
 _MAYBE = frozenset(
-    "by from through thru before after of between and to for starting starts started start ending "
+    "by from through thru before after between and to for starting starts started start ending "
     "ends ended end begins beginning began opens opened opening closes closed closing released "
     "release updated update created published posted sent received ordered booked signed paid "
     "delivery shipping departs departing departure arrival returns return returning leaves "
     "leaving today tomorrow yesterday night morning evening week version build".split()
 )
+_TIMES_OF = frozenset("week weekend month night morning afternoon evening day date".split())
 _SHARES = frozenset(
     "divided divide multiplied multiply reduced increased cut scaled fell rose grew dropped".split()
 )
@@ -232,6 +233,8 @@ def _before(scan: Scan) -> str:
     said = scan.out[-2:]
     if said and said[-1] in (",", ":"):
         said = said[:-1]
+    if said == ["as", "of"] or (said[1:] == ["of"] and said[0] in _TIMES_OF):
+        return "by"
     return said[-1] if said else ""
 
 

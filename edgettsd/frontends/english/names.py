@@ -15,7 +15,7 @@ _EASY_STARTS = frozenset(
 )
 # A sharp stands behind a note or a language; behind it may stand a version or the kind of a chord.
 _SHARP = re.compile(r"(?P<letter>[A-GJQRX]|[cf])#(?=(?:\d{1,2}|m|maj|min)?(?![\w#]))")
-_PLUS = re.compile(r"(?P<letter>[A-FS])\+(?![\w+])(?! ?[\w(])")
+_PLUS = re.compile(r"(?P<letter>[A-FS])\+(?![\w+(])")
 _DOT_NET = re.compile(r"(?P<name>ASP|VB|ADO|ML)\.(?:NET|Net)(?![A-Za-z0-9])")
 _SCRIPT = re.compile(r"(?P<name>[A-Z][A-Za-z]{0,24}|D3)\.(?:js|JS)(?![A-Za-z0-9])")
 

@@ -36,6 +36,9 @@ _FRACTION = re.compile(rf"(?P<over>\d{{1,6}})/(?P<under>\d{{1,6}}){END}(?!/)")
 _BY = re.compile(rf"(?P<a>{NUMBER})\s?[x×]\s?(?P<b>{NUMBER})(?![A-WYZa-wyz])")
 _TIMES = re.compile(rf"(?P<a>{NUMBER})[x×]{END}")
 _FEET = re.compile(r"(?P<feet>\d{1,2})'\s?(?P<inches>\d{1,2})(?:\"|'')")
+_VERSES = re.compile(
+    rf"(?P<chapter>[1-9]\d{{0,2}}):(?P<first>[1-9]\d{{0,2}})[-–](?P<last>[1-9]\d{{0,2}}){END}(?!:)"
+)
 _RATIO = re.compile(rf"(?P<a>\d+):(?P<b>\d+){END}")
 _PLAIN = re.compile(rf"(?P<sign>[-+±~])?(?P<number>{NUMBER})")
 _SIGN_WORDS = {"-": ["minus"], "+": ["plus"], "±": ["plus", "or", "minus"], "~": ["about"]}
@@ -179,6 +182,10 @@ def _by(scan: Scan) -> bool:
 
 
 def _ratio(scan: Scan) -> bool:
+    verses = scan.look(_VERSES)
+    if verses and not joins(scan):
+        chapter, first, last = (numbers.cardinal(verses[group]) for group in ("chapter", "first", "last"))
+        return scan.skip(verses.end(), [*chapter, *first, "to", *last])
     match = scan.look(_RATIO)
     if match is None or joins(scan):
         return False

@@ -14,6 +14,7 @@ DASH = r"(?: [-–] |[-–—])"
 
 _TO = re.compile(DASH)
 _RANGE = re.compile(rf"(?P<a>{NUMBER})\s?[-–—]\s?(?P<b>{NUMBER})(?![\d-])")
+_FACTOR = re.compile(rf"[x×]{END}")
 _SIGNED = re.compile(
     rf"(?P<minus>-?)(?P<a>{NUMBER})(?:(?P<dash>{DASH})(?P<low>[-+]?))(?P<b>{NUMBER})(?![\d-])"
 )
@@ -50,6 +51,10 @@ def number_range(scan: Scan) -> bool:
     if match is None:
         return _signed(scan)
     a, b = match["a"], match["b"]
+    if match[0] == "50-50":
+        return scan.skip(match.end(), ["fifty", "fifty"])
+    if factor := _FACTOR.match(scan.text, match.end()):
+        return scan.skip(factor.end(), [*number_words(a), "to", *number_words(b), "times"])
     years = all(len(n) == 4 and n.isdecimal() and "10" <= n[:2] <= "20" for n in (a, b))
     if any(len(n) > 1 and n[0] == "0" and n.isdecimal() for n in (a, b)):
         # No quantity has a leading zero: a code in two groups.

@@ -175,6 +175,9 @@ def _numbered_name(scan: Scan) -> bool:
     for part in re.finditer(r"[A-Za-z]+|[0-9]+", match[0]):
         if part[0].isdecimal():
             scan.say(*numbers.pairs(part[0]))
+        elif len(part[0]) > 1 and part[0] in FUNCTION_WORDS and "-" in match[0]:
+            # A small word between hyphens: 3-in-1.
+            scan.say(part[0])
         else:
             names.word_or_letters(scan, part[0], short=2)
     scan.at = match.end()
