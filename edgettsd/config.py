@@ -107,7 +107,7 @@ class EngineConfig:
     )
     context: int = _key(
         512,
-        "Positions of the language model's memory, one per frame of 80 ms and per prompt token.",
+        "Positions of the language model's memory, one per frame and per prompt token.",
         low=128,
         high=32_768,
     )
@@ -145,7 +145,7 @@ class EngineConfig:
     cpus_playout: tuple[int, ...] = _key((), "CPUs of the playout thread; empty: any.", cpus=True)
     schedule: str = _key(
         "",
-        "How many frames of 80 ms the decoder takes at once; empty: what the model proposes.",
+        "How many frames the decoder takes at once; empty: what the model proposes.",
         choices=("", "fixed", "ramp", "adaptive"),
     )
     chunks: tuple[int, ...] = _key(

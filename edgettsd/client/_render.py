@@ -15,7 +15,7 @@ from edgettsd.client._daemon import Daemon, connect, variant_options
 from edgettsd.engine._api import Reason
 
 BYTES_A_SAMPLE = 2
-# A frame of 80 ms at 24 kHz is 3,840 bytes: small reads pass each frame on when it comes.
+# A frame is a few thousand bytes: small reads pass each frame on when it comes.
 PIPE_BYTES = 16384
 
 
