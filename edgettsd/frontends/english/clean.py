@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from edgettsd.frontends.english import tables
 
-# What NFKC would make unreadable is replaced before it.
+# Characters that are replaced before NFKC, because NFKC would make them unreadable.
 _BEFORE = str.maketrans(
     {
         "½": " 1/2", "¼": " 1/4", "¾": " 3/4", "⅓": " 1/3", "⅔": " 2/3",
@@ -45,7 +45,7 @@ def clean(text: str) -> str:
         elif c not in _KEPT and not _touches(text, index, str.isalpha):
             out.append(f" {tables.GREEK[low]} ")
         else:
-            # A sign, as in µm, unless it is a letter of a Greek word.
+            # The letter is read as a sign (µm) unless its neighbours make it a letter of a Greek word.
             out.append(tables.LETTERS[low] if _touches(text, index, _is_greek) else kept[c])
     return "".join(out)
 
@@ -75,7 +75,7 @@ def _replacement(c: str) -> str:
                 for b in base
                 if unicodedata.category(b)[0] == "L"
             )
-            # A letter that cannot be read still parts the words around it.
+            # An unreadable letter becomes a space, because it still parts the words around it.
             return spelling or " "
         return spelling.upper() if c.isupper() and len(spelling) == 1 else spelling
     return " "

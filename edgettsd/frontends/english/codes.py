@@ -37,7 +37,7 @@ _AMOUNT_OR_SIZE = re.compile(r"\d+(?:x\d+|[xkKmM]|st|nd|rd|th|s)")
 _NUMBER_AND_LETTERS = re.compile(r"\d+(?P<letters>[A-Za-z]+)")
 _NEXT = re.compile(r" ([a-z]+)")
 
-# What makes a number a code, at the end of the few words before it; the cost is bounded with their number.
+# Words that make the number behind them a code; searched in a short window, so the cost is bounded.
 _KEYS = (
     r"post(?:al )?codes?|pin|pin code|otp|one[ -]time (?:code|password|passcode|pin)|pass(?: ?code|word)"
     r"|(?:verification|security|access|confirmation|activation|authori[sz]ation|unlock|door|gate|entry"
@@ -81,13 +81,13 @@ _STATE = re.compile(
     r"|T[NX]|UT"
     r"|V[AT]|W[AIVY]) (?P<zip>\d{5}(?:-\d{4})?)(?![\w-]|[.,]\d)"
 )
-# Of the states' letters these are words too, and want a comma before them.
+# States whose letters are words or acronyms too: these want a comma before them.
 _STATE_WORDS = frozenset("AL HI ID IN LA MA ME OH OK OR PA DE CO MI MO UT".split())
 _AIRLINE = re.compile(r"(?<![A-Za-z])[Ff]lights? [A-Z]{2} $")
 _YEARS = re.compile(r"1\d{3}-(?:1\d{3}|20\d\d)")
 _EMERGENCY = re.compile(r"(?:911|999|112)(?= (?:call|caller|operator|dispatch|dispatcher|emergency)\b)")
 
-# Not units but letters of a name behind a number: bus 42A, flat 3B.
+# A number whose letters are no unit but belong to a name: bus 42A, flat 3B.
 _ELECTRIC = "rail|supply|fuse|battery|adapter|power|charger|bulb|motor|output|input|regulator|load|logic|max"
 _LETTERED = re.compile(rf"(?P<number>\d{{1,4}})-?(?P<letters>[A-Z]{{1,2}})(?!\w|\.\d)(?! (?:{_ELECTRIC})\b)")
 _BETWEEN = frozenset(("and", "or", "to", ",", "through", "the"))
@@ -111,10 +111,10 @@ def code(scan: Scan) -> bool:
         return False
     before, digits = _window(scan), match[0]
     if not before or before[-2:].strip().isdecimal():
-        # A number after a number is a row of numbers.
+        # A number behind a number is one of a row of numbers.
         return False
     low = before.lower()
-    # A name of three digits is read as one: code 404.
+    # Three digits behind one of these words are a name and read in pairs: code 404.
     named = len(digits) == 3 and scan.last in tables.NUMBER_NAMES
     # Two short numbers with a dash are a range: items 16-55.
     short = "-" in digits[:3]
@@ -224,7 +224,7 @@ def phone(scan: Scan) -> bool:
         and "+" not in match[0]
         and (_ROUND.match(match[0]) or (match[0][3] == "-" and measured(scan, match.end())))
     ):
-        # 500-1000 people, 100-1200 km.
+        # Round numbers and measures are a range: 500-1000 people, 100-1200 km.
         return False
     words = ["plus"] if match[0].startswith("+") else []
     for index, group in enumerate(re.findall(r"\d+", match[0])):

@@ -50,13 +50,14 @@ _SHORT = re.compile(r"(?P<a>\d{1,2})/(?P<b>\d{1,2})(?![\w/%]|\.\d|,\d)")
 _SHORT_TO = re.compile(rf"{DASH}(?P<a>\d{{1,2}})/(?P<b>\d{{1,2}})(?![\w/%]|\.\d|,\d)")
 _MONTH_YEAR = re.compile(rf"(?P<month>\d{{1,2}})/(?P<year>(?:19|20)\d\d){END}(?!/)")
 _TIME_BEHIND = re.compile(rf",?(?: at| @)? \d{{1,2}}(?::\d\d|{_CLOCK_ENDS})")
-# What makes a fraction of it.
+# Words behind a/b that make a fraction of it.
 _PART_BEHIND = re.compile(
     r" (?:of|a|an|the|cups?|tea|table|inch|inches|miles?|hours?|pounds?|full|empty|done|majority|time|beat"
     r"|mark|stars?"
     r"|spoons?|tsp|tbsp|gallons?|pints?|quarts?|acres?|way|scale|size|speed|price|votes?)\b"
 )
-# A day follows these whatever its numbers are, and after the others where no fraction is written so.
+# Behind the first words a/b is a day whatever its numbers are, behind the second ones where nobody would
+# write a fraction so.
 _SURELY = frozenset(
     "due dated date dates shipped ships delivered arrives arrived arriving expires expired exp "
     "deadline until till since scheduled born effective valid monday tuesday wednesday thursday "
@@ -129,7 +130,7 @@ def _day_month(scan: Scan) -> bool:
         return False
     article = [] if scan.last == "the" else ["the"]
     words = [*article, *numbers.ordinal(match["day"]), "of", tables.MONTH_NAMES[match["month"].lower()]]
-    # The stop of an abbreviated month at the end of a sentence ends it.
+    # The stop of an abbreviated month at the end of a sentence is the sentence's.
     end = match.end()
     if scan.text[end - 1] == "." and not scan.text[end : end + 2].strip():
         end -= 1
@@ -222,7 +223,7 @@ def _told(scan: Scan, match: re.Match[str]) -> bool:
         return True
     if before not in _MAYBE or (before == "by" and _SHARES.intersection(scan.out[-3:])):
         return False
-    # The plain order only: 13/5 of something is no day.
+    # Only month before day is taken here, because 13/5 is more often a fraction.
     return (_odd(match) and int(match["a"]) <= 12 < int(match["b"])) or (
         before in ("from", "by", "until", "starting") and int(match["a"]) >= int(match["b"]) > 0
     )

@@ -30,12 +30,12 @@ _COMMENT_END = re.compile("-->")
 _DATA_END = re.compile("]]>")
 _EXPONENT = re.compile(r"[-+−]?\d")
 
-# Formatting inside a word: nothing is put in its place.
+# Tags that may stand inside a word: nothing is put in their place.
 _INLINE = frozenset(
     "b i u em strong small big span font sub sup strike del ins kbd samp tt abbr acronym cite dfn q wbr nobr"
     " bdi bdo".split()
 )
-# What these part is said with a short or a long pause.
+# Tags whose contents are parted by a short or a long pause.
 _SHORT = frozenset(
     "br li dt dd tr td th thead tbody tfoot ul ol dl caption figcaption img iframe select input hr break s"
     " voice audio sub-title lexicon mark nav legend textarea".split()
@@ -44,7 +44,7 @@ _LONG = frozenset(
     "p h1 h2 h3 h4 h5 h6 div table html body head pre blockquote section article header footer "
     "aside main figure form fieldset title paragraph sentence speak".split()
 )
-# Tags also where they stand alone; other names could be placeholders ("cp <title> <target>").
+# Names that are tags also without an end tag; other names could be placeholders ("cp <title> <target>").
 _ALWAYS = _INLINE | frozenset(
     "br p hr h1 h2 h3 h4 h5 h6 ul ol li dl dt dd div table thead tbody tfoot tr td th html pre "
     "blockquote speak prosody say-as emphasis phoneme break s a".split()
@@ -91,7 +91,7 @@ class _Tags:
             return (end.end(), " ") if end else (begin + 4, " ")
         if text.startswith("<![CDATA[", begin):
             end = self._find(_DATA_END, begin + 9)
-            # An ampersand of character data begins no entity.
+            # Ampersands are escaped, because one in character data begins no entity.
             return (
                 (end.end(), text[begin + 9 : end.start()].replace("&", "&amp;")) if end else (begin + 9, " ")
             )
@@ -107,7 +107,7 @@ class _Tags:
         if bare and name not in self._closed:
             inside = text[begin - 1 : begin].isalnum() if begin else False
             if inside and (len(name) == 1 or name not in _ALWAYS) and name not in ("p", "s"):
-                # A comparison or a type: a<b>c, List<String>.
+                # Behind a letter or digit this is a comparison or a type: a<b>c, List<String>.
                 return begin + 1, "<"
             if name not in _ALWAYS or name == "a":
                 return (begin + 1, "<") if "." in name else (match.end(), f" {match['name']} ")

@@ -8,7 +8,7 @@ from edgettsd.frontends.english import numbers, tables
 from edgettsd.frontends.english.scan import Scan, letters
 from edgettsd.frontends.english.units import END, NUMBER, joins, number_words, with_unit
 
-# Around the exponent stands nothing, or brackets of a formula.
+# An exponent stands alone or in the brackets of a formula.
 _EXPONENT = r"(?:\^|\*\*)(?:(?P<sign>[-+]?)(?P<b>\d{1,4}+)(?!\d)|[{(](?P<sign2>[-+]?)(?P<b2>\d{1,4})[})])"
 _TIMES_POWER = re.compile(rf"(?P<minus>-?)(?P<a>{NUMBER}) ?(?:[x×*·⋅]|times) ?10{_EXPONENT}")
 _POWER = re.compile(rf"(?P<minus>-?)(?P<a>{NUMBER}){_EXPONENT}")

@@ -47,7 +47,7 @@ _YEAR_LONG = re.compile(r"24/7(?P<year>/365)?(?![\w/])")
 _SEASON = re.compile(r"(?P<year>(?:19|20)\d\d)/(?P<next>(?:19|20)?\d\d)(?![\w/])")
 _BEAT = re.compile(r"(?P<a>\d{1,2})/(?P<b>[248]|16) (?=(?:time|beat|bar|meter|metre|measure)s?\b)")
 _OUT_OF = re.compile(r"\d{1,3}/\d{1,3} (?:stars?|points?|marks?)\b")
-# Said as two numbers, whatever they are called elsewhere.
+# Fractions in form that are said as two numbers.
 _TWINS = frozenset(("50/50", "20/20", "80/20", "60/40", "70/30", "90/10"))
 
 
@@ -235,7 +235,7 @@ def _is_year(scan: Scan, digits: str, end: int) -> bool:
     return "1900" <= digits <= "2099" or ("1010" <= digits < "1900" and scan.last in tables.YEAR_WORDS)
 
 
-# The order matters: what is more than a number comes before it.
+# The order matters, because a handler takes whatever it can: the more special ones come first.
 QUANTITIES: tuple[Handler, ...] = (
     dates.day_month,
     dates.date,

@@ -57,9 +57,9 @@ def number_range(scan: Scan) -> bool:
         return scan.skip(factor.end(), [*number_words(a), "to", *number_words(b), "times"])
     years = all(len(n) == 4 and n.isdecimal() and "10" <= n[:2] <= "20" for n in (a, b))
     if any(len(n) > 1 and n[0] == "0" and n.isdecimal() for n in (a, b)):
-        # No quantity has a leading zero: a code in two groups.
+        # Numbers with a leading zero are a code in two groups, because no quantity has one.
         return scan.skip(match.end(), [*numbers.spelled(_digits(a)), ",", *numbers.spelled(_digits(b))])
-    # 2019-21, as a span of years.
+    # A year with two digits behind the dash is a span of years: 2019-21.
     short = len(a) == 4 and len(b) == 2 and a.isdecimal() and b.isdecimal() and "1900" <= a <= "2099"
     if (years or short) and not measured(scan, match.end()):
         tail = numbers.year(b) if years else number_words(b)

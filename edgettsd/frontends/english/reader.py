@@ -116,7 +116,7 @@ def _abbreviation(scan: Scan) -> bool:
     for form in (token, token.rstrip("./"), word[0] if word else ""):
         end = scan.at + len(form)
         if form in tables.PLAIN and not _TOUCHED.match(scan.text, end):
-            # "Mr." has its stop with it, and so has "etc." inside a sentence.
+            # The stop belongs to the abbreviation ("Mr."), except at the end of a sentence.
             dot = scan.text[end : end + 1] == "." and scan.text[end + 1 : end + 3].strip() != ""
             return scan.skip(end + dot, tables.PLAIN[form].split())
     if token.endswith(".") and _stopped(scan, token[:-1].lower()):
@@ -129,7 +129,7 @@ def _stopped(scan: Scan, low: str) -> bool:
     end = scan.at + len(low) + 1
     after = scan.text[end : end + 2].lstrip(" ")
     if low == "st":
-        # Behind a name it is a street, before one a saint.
+        # "St." behind a name is a street, before a name a saint.
         name = after[:1].isupper() and (not scan.capital_before or scan.last in FUNCTION_WORDS)
         return scan.skip(end, ["saint" if name else "street"], stop=not name and not after)
     if low == "no":
@@ -141,7 +141,7 @@ def _stopped(scan: Scan, low: str) -> bool:
         return False
     if low in tables.WORDS_TOO and not (after[:1].isupper() or after[:1].isdecimal() or after[:1] in ",;:)"):
         return False
-    # At the very end, or before a capital that cannot be a name's, the stop also ends the sentence.
+    # At the end of the text the stop also ends the sentence.
     return scan.skip(end, expansion.split(), stop=not scan.text[end : end + 2].strip())
 
 
@@ -218,7 +218,7 @@ def _word(scan: Scan) -> bool:
         scan.say(*letters(token))
         _initial(scan, token)
     elif token == "A" and scan.out and scan.out[-1] not in ",;:.!?":
-        # A capital inside a sentence is the letter: "plan A".
+        # A capital A inside a sentence is the letter: "plan A".
         scan.say("a.")
     else:
         scan.say(token.lower())

@@ -40,7 +40,7 @@ DOTTED = _table(
     nov = november; dec = december
     """
 )
-# The ones that are ordinary words too: only with a full stop and something that fits after it.
+# Of these, the ones that are ordinary words too: abbreviations only before something that fits.
 NUMBERED = frozenset("fig figs vol vols ch chap sec sect eq p pp no nos".split())
 WORDS_TOO = frozenset("gen col rep pres co ave est al ed ms jan mar jun sen max min p".split())
 
@@ -60,21 +60,21 @@ PLAIN = _table(
     """
 )
 
-# Always letter by letter, whatever the dictionary says.
+# Capitals that are always spelled, whatever the dictionary says.
 SPELLED = frozenset(
     "US USA UK EU UN UAE AI PC TV IT ID IP IO OS PM AM BC AD AC DC GB LA NY NYC DJ CD DVD FM HD LED "
     "GPS CPU GPU "
     "API URL USB UTC GMT EST PST CET ATM CEO FBI CIA DNA VIP ETA FAQ DIY SOS NFL NBA BBC CNN HR PR QR RV "
     "SUV UFO VPN VR AR ER EMS LP MP NGO OEM PDF PhDs SD SSD UI UX UPS UV".split()
 )
-# Of these, what is a word when the whole text is in capitals.
+# Of these, the ones that are words when the whole text is in capitals.
 WORDS_IN_CAPITALS = frozenset("US IT AM AD ID LA IO LED".split())
-# In capitals but said as a word.
+# Capitals that are said as a word.
 SAID = frozenset(
     "NASA NATO RAM ROM LAN WAN SIM PIN LASER RADAR UNICEF SONAR SCUBA AIDS OPEC COVID ALSA GIF".split()
 )
 
-# Singular, plural: after a number. Keys as written.
+# Units behind a number, as written, with their singular and plural.
 UNITS: dict[str, tuple[str, str]] = {
     key: (one, many)
     for line in """
@@ -120,7 +120,7 @@ UNITS: dict[str, tuple[str, str]] = {
     if entry.strip()
     for key, one, many in (entry.replace("=", " ").split(),)
 }
-# Words of ordinary text: units only where they touch the number or a stop or nothing comes after.
+# Units that are words of ordinary text: units only where they touch the number, a stop or the end.
 UNCERTAIN_UNITS = frozenset("in t d A K N B s h l V W J L m g".split())
 
 # Sign -> (one, many, hundredth, hundredths).
@@ -145,7 +145,7 @@ MULTIPLES = _table(
     """
 )
 
-# What a sign says where nothing else explains it.
+# How a sign is read where nothing else explains it.
 SYMBOLS = _table(
     """
     & = and; @ = at; + = plus; % = percent; < = less than; > = greater than; ° = degrees; § = section
@@ -156,7 +156,7 @@ SYMBOLS = _table(
     ∆ = delta
     """
 ) | {"=": "equals"}
-# Read inside addresses and names of files.
+# How a sign is read inside addresses and names of files.
 ADDRESS_SYMBOLS = _table(
     ". = dot; / = slash; @ = at; - = dash; _ = underscore; : = colon; ? = question mark; & = and; # = hash"
 ) | {"=": "equals", "+": "plus", "%": "percent", "~": "tilde", "\\": "backslash"}
@@ -179,14 +179,14 @@ RULERS = frozenset(
     "ivan otto leopold victor albert alfonso constantine justinian darius xerxes ramses thutmose".split()
 )
 
-# Before a number of three digits they make it a name: "room 404" is room four oh four.
+# Words that make a number of three digits behind them a name: "room 404" is room four oh four.
 NUMBER_NAMES = frozenset(
     "room flight route channel boeing airbus error code gate bus highway interstate extension "
     "apartment suite train line platform area porsche model".split()
 )
 # Of these, the ones that also make a name of four digits: "room 1204" is room twelve oh four.
 LONG_NAMES = NUMBER_NAMES - frozenset("line area extension".split())
-# Before a number with a letter they make a name of it, whatever unit the letter could be: "bus 42A".
+# Words that make a number with a letter behind them a name, whatever unit the letter could be: "bus 42A".
 _LETTERED = (
     "bus gate flat room apartment apt seat route highway building unit platform exit bay terminal block "
     "suite size line model class grade section figure table question step appendix form lot row track "
@@ -199,15 +199,15 @@ _LETTERED = (
 LETTERED_NAMES = frozenset(
     (*_LETTERED, *(f"{name}{'es' if name.endswith(('s', 'x')) else 's'}" for name in _LETTERED), "number")
 )
-# Before a number with a small d, g, l or s, if nothing follows: "flat 3d".
+# Words that do so also before a small d, g, l or s with nothing behind it: "flat 3d".
 HOMES = frozenset("flat apartment apt iphone phone".split())
-# Between a number and what it counts nothing of these stands: "order 4711 is late" counts nothing.
+# Words that never stand for what a number counts: in "order 4711 is late" nothing is counted.
 AFTER_CODES = frozenset(
     "please now today tomorrow tonight here there then when where while via using because so "
     "ships left opens closes expires remains needs requires says shows comes goes not still again "
     "first before after until if instead into immediately yet too only also".split()
 )
-# Before a/b: a mark out of so many, and a place in a row.
+# Words that make a/b behind them a mark (4 out of 5), or a place in a row (page 3 of 10).
 RATINGS = frozenset("rated rates rating ratings score scored scores review graded".split())
 PLACES = frozenset(
     "page step part slide chapter disc disk track question lesson round task file item test "

@@ -7,7 +7,7 @@ import re
 from edgettsd.frontends.english import numbers, tables
 from edgettsd.frontends.english.scan import Scan
 
-# At most 12 groups of three digits, so that a rejected match has cost little.
+# The number of groups is bounded (12), so that a match that fails later has cost little.
 NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,12}(?!\d)|\d+)(?:\.\d+)?|\.\d+"
 END = r"(?![\w])"
 
@@ -84,7 +84,7 @@ def with_unit(scan: Scan, end: int, words: list[str], one: bool) -> bool:
     unit = unit_at(scan, end)
     if unit is None:
         return scan.skip(end, words)
-    # A hyphen makes it an adjective: "a 5-km run".
+    # A hyphen makes an adjective, whose unit is singular: "a 5-km run".
     hyphen = scan.text[end] == "-"
     end = unit[1]
     if _STOP_INSIDE.match(scan.text, end):
