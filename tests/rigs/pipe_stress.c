@@ -1,5 +1,5 @@
-/* Four threads on one pipe, as in the daemon: generator, decoder, playout and a loop that aborts, pauses and ends at
- * random. Every generation must end exactly once, in order. Built with a sanitizer by tests/unit/test_races.py.
+/* Five threads on one pipe, as in the daemon: generator, decoder, playout, a writer whose text comes while it is spoken,
+ * and a loop that aborts, pauses and ends at random. Every generation must end exactly once, in order. Built with a sanitizer by tests/unit/test_races.py.
  * Arguments: seed, milliseconds, 1 where generator and decoder take turns. Exit status 0: all was well. */
 #include <pthread.h>
 #include <stdio.h>
@@ -21,11 +21,37 @@ static et_pipe *p;
 static et_playout *playout;
 static _Atomic uint32_t wanted;      /* generation that the generator shall make */
 static _Atomic uint64_t finished, dropped, failed;
+static et_rows *_Atomic growing;     /* the writer writes these rows, closes them and takes them away */
+static _Atomic uint64_t texts, waits;
 
 static void fail(const char *what)
 {
     fprintf(stderr, "pipe_stress: %s\n", what);
     exit(3);
+}
+
+static void *write_text(void *arg)
+{
+    (void)arg;
+    static const float rows[3 * HIDDEN];
+    uint32_t state = 7;
+    while (!atomic_load(&p->stop)) {
+        et_rows *r = atomic_load(&growing);
+        if (!r) {
+            usleep(50);
+            continue;
+        }
+        for (int i = 0; i < 20; i++) {
+            et_rows_write(r, rows, 1 + state % 3);
+            state = state * 1664525u + 1013904223u;
+            if (state >> 30 == 0)
+                usleep(state >> 8 & 511);
+        }
+        et_rows_close(r);
+        atomic_fetch_add(&texts, 1);
+        atomic_store(&growing, NULL);
+    }
+    return NULL;
 }
 
 static void *generate(void *arg)
@@ -51,6 +77,7 @@ static void *generate(void *arg)
     if (et_generator_init(&g, p, &t.base, &c.base, tables, &plan, NULL))
         fail("generator");
     uint32_t done = 0;
+    et_rows *leftover = NULL;
     while (!atomic_load(&p->stop)) {
         uint32_t generation = atomic_load(&wanted);
         if (generation == done) {
@@ -61,9 +88,20 @@ static void *generate(void *arg)
         /* One in eight runs away into silence (see the decoder's levels), the others end by themselves. */
         t.eos_after = generation % 8 == 0 ? -1 : (int)(generation % 40);
         et_bounds bounds = {.generation = generation, .max_frames = 400, .repeat_frames = 50, .repeat_period = 8};
-        et_segment seg = {.bounds = bounds, .prompt = zero, .n_prompt = 1, .pad_row = zero};
+        int err = 0;
+        et_rows *text = generation % 2 ? et_rows_create(p, HIDDEN, 1 + generation % 64, &err) : NULL;
+        if (err)
+            fail("rows");
+        atomic_store(&growing, text);
+        et_segment seg = {.bounds = bounds, .prompt = zero, .n_prompt = 1, .pad_row = zero, .rows = text};
         et_result r;
         et_generate(&g, &seg, &r, NULL, 0);
+        if (r.text_ns > 100000)
+            atomic_fetch_add(&waits, 1);
+        /* The writer may still be at it. */
+        while (text && atomic_load(&growing) == text && !atomic_load(&p->stop))
+            usleep(20);
+        leftover = atomic_load(&growing) ? text : (et_rows_destroy(text), NULL);
         if (r.reason == ET_ABORTED)
             continue;
         if (r.reason == ET_ERROR)
@@ -76,7 +114,7 @@ static void *generate(void *arg)
     et_generator_free(&g);
     et_fake_talker_free(&t);
     et_fake_predictor_free(&c);
-    return NULL;
+    return leftover;
 }
 
 static void *decode(void *arg)
@@ -135,10 +173,11 @@ int main(int argc, char **argv)
     et_sink *sink[2] = {et_sink_fake_new(&sinks[0], &err), et_sink_fake_new(&sinks[1], &err)};
     if (!p || !playout || !sink[0] || !sink[1])
         return 2;
-    pthread_t threads[3];
+    pthread_t threads[4];
     pthread_create(&threads[0], NULL, generate, NULL);
     pthread_create(&threads[1], NULL, decode, NULL);
     pthread_create(&threads[2], NULL, play, NULL);
+    pthread_create(&threads[3], NULL, write_text, NULL);
 
     uint64_t begun = 0, ended = 0;
     uint32_t last_end = 0;
@@ -183,13 +222,16 @@ int main(int argc, char **argv)
     if (ended != begun)
         fail("not every generation ended");
     et_pipe_stop(p);
-    for (int i = 0; i < 3; i++)
-        pthread_join(threads[i], NULL);
-    printf("%llu generations: %llu finished, %llu dropped, %llu failed\n", (unsigned long long)begun,
-           (unsigned long long)finished, (unsigned long long)dropped, (unsigned long long)failed);
+    void *leftover = NULL;
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], i ? NULL : &leftover);
+    et_rows_destroy(leftover);
+    printf("%llu generations: %llu finished, %llu dropped, %llu failed; %llu texts, %llu waits for text\n",
+           (unsigned long long)begun, (unsigned long long)finished, (unsigned long long)dropped,
+           (unsigned long long)failed, (unsigned long long)texts, (unsigned long long)waits);
     et_sink_destroy(sink[0]);
     et_sink_destroy(sink[1]);
     et_playout_free(playout);
     et_pipe_destroy(p);
-    return finished > 0 && dropped > 0 ? 0 : 4;
+    return finished > 0 && dropped > 0 && texts > 0 && waits > 0 ? 0 : 4;
 }
