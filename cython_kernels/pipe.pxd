@@ -78,6 +78,7 @@ cdef extern from "pipe/et_pipe.h" nogil:
         ET_ITEM_FRAME
         ET_ITEM_SEG_BEGIN
         ET_ITEM_SEG_END
+        ET_ITEM_WAIT
         ET_ITEM_PAUSE
         ET_ITEM_END
         ET_BLOCK_PCM

@@ -7,6 +7,7 @@ COUNTERS: tuple[str, ...]
 ITEM_FRAME: int
 ITEM_SEG_BEGIN: int
 ITEM_SEG_END: int
+ITEM_WAIT: int
 ITEM_PAUSE: int
 ITEM_END: int
 BLOCK_PCM: int

@@ -112,6 +112,18 @@ static void update_start(et_decode *d, int64_t now, int coming)
         et_wake(p->generator_fd);
 }
 
+/* Nothing more comes for now: what there is may be heard, however little it is. */
+static void start_now(et_decode *d)
+{
+    et_pipe *p = d->pipe;
+    if (!et_pipe_live(p, d->generation))
+        return;
+    atomic_store_explicit(&p->start_samples, 1, memory_order_release);
+    if (!d->start_ns && d->pushed)
+        d->start_ns = et_now_ns();
+    et_wake(p->playout_fd);
+}
+
 static void fail(et_decode *d, int err)
 {
     d->failed = 1;
@@ -312,6 +324,11 @@ static int handle(et_decode *d, const et_item *item)
             return err;
         /* It has found its end. */
         et_pipe_hold(d->pipe, d->generation, INT64_MAX);
+        return ET_OK;
+    case ET_ITEM_WAIT:
+        if ((err = decode_pending(d, 1)))
+            return err;
+        start_now(d);
         return ET_OK;
     case ET_ITEM_PAUSE:
         if ((err = decode_pending(d, 1)))

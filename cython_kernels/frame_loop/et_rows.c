@@ -57,6 +57,7 @@ void et_rows_close(et_rows *r)
 
 int et_rows_next(et_rows *r, uint32_t generation, float *row)
 {
+    bool told = false;
     for (;;) {
         /* Read before the ring is looked at: what was written before the end is then seen. */
         const int closed = atomic_load_explicit(&r->closed, memory_order_acquire);
@@ -64,8 +65,10 @@ int et_rows_next(et_rows *r, uint32_t generation, float *row)
             return 1;
         if (closed)
             return 0;
-        const int err = et_frames_doze(r->pipe, generation);
-        if (err)
+        const et_item wait = {.generation = generation, .kind = ET_ITEM_WAIT};
+        int err = told ? ET_OK : et_pipe_push_item(r->pipe, &wait);
+        told = true;
+        if (err || (err = et_frames_doze(r->pipe, generation)))
             return err;
     }
 }

@@ -18,6 +18,7 @@ enum et_item_kind {
     ET_ITEM_FRAME = 1,     /* codes; arg: microseconds of work they took, without waiting; 0: not known */
     ET_ITEM_SEG_BEGIN,     /* decoder state back to the start of a stream; arg: frames to decode and drop */
     ET_ITEM_SEG_END,       /* decode what is pending */
+    ET_ITEM_WAIT,          /* nothing comes before somebody writes more text: decode what is pending, and let it be heard */
     ET_ITEM_PAUSE,         /* arg: samples of silence */
     ET_ITEM_END,           /* end of the utterance; reason */
 };

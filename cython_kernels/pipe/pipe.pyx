@@ -10,6 +10,7 @@ from cython_kernels.limits cimport ET_MAX_GROUPS, ET_MAX_SPF
 COUNTERS = ("generator_beat", "decoder_beat", "playout_beat", "frames_generated", "frames_decoded",
             "samples_out", "underruns")
 ITEM_FRAME, ITEM_SEG_BEGIN, ITEM_SEG_END = ET_ITEM_FRAME, ET_ITEM_SEG_BEGIN, ET_ITEM_SEG_END
+ITEM_WAIT = ET_ITEM_WAIT
 ITEM_PAUSE, ITEM_END = ET_ITEM_PAUSE, ET_ITEM_END
 BLOCK_PCM, BLOCK_END = ET_BLOCK_PCM, ET_BLOCK_END
 STEP_PREFILL, STEP_FRAME, STEP_DECODE = ET_STEP_PREFILL, ET_STEP_FRAME, ET_STEP_DECODE

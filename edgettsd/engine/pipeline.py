@@ -18,7 +18,15 @@ from typing import Any
 
 from cython_kernels.frame_loop import DecodeLoop
 from cython_kernels.frames import doze
-from cython_kernels.pipe import ITEM_END, ITEM_PAUSE, REASON_NAMES, Pipe, SinkHandle, use_huge_pages
+from cython_kernels.pipe import (
+    ITEM_END,
+    ITEM_PAUSE,
+    ITEM_WAIT,
+    REASON_NAMES,
+    Pipe,
+    SinkHandle,
+    use_huge_pages,
+)
 from cython_kernels.playout import Playout
 from cython_kernels.schedule import start_slower
 from edgettsd import limits
@@ -334,6 +342,9 @@ class Pipeline:
         """Wait until it is certain what sentence `index` is; False when nobody wants it any more."""
         script.grow()
         began = time.monotonic_ns()
+        if len(script) <= index and not script.complete:
+            # What is there is heard meanwhile, because nobody knows when more comes.
+            self.pipe.push_item(work.generation, ITEM_WAIT)
         while len(script) <= index and not script.complete:
             if not doze(self.pipe, work.generation):
                 return False

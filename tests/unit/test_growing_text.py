@@ -118,6 +118,23 @@ def test_speech_begins_before_the_text_ends_and_a_pause_of_the_writer_is_no_end(
     assert samples.startswith(one) and samples.endswith(one) and len(samples) > 2 * len(one)
 
 
+def test_a_slow_model_does_not_keep_what_it_has_until_the_text_ends() -> None:
+    """Twice as slow as speech: what is certain is buffered, and heard while the writer thinks."""
+    parts = FakeParts(eos_after=8, step_us=160_000)
+
+    async def test(rig: Rig) -> None:
+        source = TextSource("Hello there. And then")
+        utterance = say(rig, source)
+        await rig.until(lambda: utterance in rig.started, 30)
+        await rig.until(lambda: rig.sink.counts()["heard"] >= 8 * SPF, 30)
+        source.append(" it ends.")
+        source.close()
+        assert await rig.ended(utterance, 30) is Reason.COMPLETED
+        assert rig.stats[utterance]["frames"] == 16
+
+    drive(test, parts=parts, sink=FakeSink(speed=1, capture=1 << 20))
+
+
 def test_an_abort_ends_the_wait_for_text_at_once_and_the_next_one_speaks() -> None:
     async def test(rig: Rig) -> None:
         source = TextSource("Hello there. And then")
