@@ -196,7 +196,7 @@ class Round:
             await client.call("AbortAll")
         elif choice < 0.88:
             await client.call("Pause")
-        elif choice < 0.96:
+        elif choice < 0.985:
             await client.call("Resume")
         else:
             await self._leave()
