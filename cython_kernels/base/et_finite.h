@@ -19,7 +19,8 @@ static inline bool et_all_finite(const float *x, int n)
     return !bad;
 }
 
-/* The same of n rows. Checked before they are fed: ggml's rounding to 8 bits makes numbers of what is none. */
+/* Whether n rows of `width` floats have no such value. Rows are checked before they are fed, because ggml's rounding to
+ * 8 bits turns NaN and infinity into numbers. */
 static inline bool et_rows_finite(const float *rows, int n, int width)
 {
     for (int i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-/* What libllama and ggml have to say: kept for the error message instead of printed. */
+/* The log of libllama and ggml, kept for an error message instead of printed. */
 #ifndef ET_LOG_H
 #define ET_LOG_H
 

@@ -1,4 +1,4 @@
-/* Where the time of each frame went: a record a frame (generator) and a chunk (decoder), kept for whoever asks.
+/* Where the time of each frame went: a record of each frame (generator) and each chunk (decoder).
  *
  * Off by default. Each thread writes its own ring; a full ring loses the newest records and counts them. */
 #ifndef ET_TRACE_H

@@ -322,7 +322,7 @@ static int handle(et_decode *d, const et_item *item)
     case ET_ITEM_SEG_END:
         if ((err = decode_pending(d, 1)))
             return err;
-        /* It has found its end. */
+        /* The segment has found its end: none of its silence is doubtful any more. */
         et_pipe_hold(d->pipe, d->generation, INT64_MAX);
         return ET_OK;
     case ET_ITEM_WAIT:

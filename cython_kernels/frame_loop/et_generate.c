@@ -188,7 +188,7 @@ static void keep(et_generator *g, const et_segment *seg, et_step *step, int kind
     et_pipe_keep_step(g->pipe, &g->pipe->generator_steps, step);
 }
 
-/* In pieces, so that an abort does not wait for the whole of a long prompt. */
+/* Rows are fed in pieces, because an abort must not wait for the whole of a long prompt. */
 static int feed(et_generator *g, const et_segment *seg, int begin, int end_)
 {
     int err = ET_OK;
@@ -234,7 +234,7 @@ static int prefill(et_generator *g, const et_segment *seg)
     return feed(g, seg, split, seg->n_prompt);
 }
 
-/* The text row whose turn it is, to the sum of the frame's rows. */
+/* Add the next text row to the sum of the frame's rows. */
 static int add_text(et_generator *g, const et_segment *seg, et_result *r)
 {
     const int64_t t0 = et_now_ns();
@@ -280,7 +280,7 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
             end(r, reason, ET_OK);
             return ET_OK;
         }
-        /* The step of the first frame was part of the prefill: it counts like the last one before. */
+        /* The step of the first frame was part of the prefill, so the cost of the step before stands for it. */
         int64_t work = g->step_ns + r->predictor_ns - predicted + r->sample_ns - sampled;
         int64_t waited = f->wait_ns;
         if ((err = et_frames_push(f, g->step_ns ? work : 0)))
@@ -304,7 +304,7 @@ static int run(et_generator *g, const et_segment *seg, et_result *r, int16_t *co
         err = g->talker->feed(g->talker, g->row, 1);
         et_turn_leave(g->pipe);
         if (err == ET_E_CONTEXT) {
-            /* The model has no position left: the same end as reaching max_frames. */
+            /* The talker has no position left: the segment ends as it does at max_frames. */
             end(r, ET_LIMIT, err);
             return ET_OK;
         }

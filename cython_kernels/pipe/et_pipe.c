@@ -120,7 +120,7 @@ int et_pipe_push_item(et_pipe *p, const et_item *item)
             return ET_E_STALE;
         if (frame && et_pipe_ran_away(p, item->generation))
             return ET_E_RUNAWAY;
-        /* What is held back is not drained: the decision about it needs more frames. */
+        /* The generator goes on while playout is held back, because the decoder needs more frames to decide. */
         bool held = atomic_load_explicit(&p->held_back, memory_order_acquire) == item->generation &&
                     et_pipe_may_have(p, item->generation) < INT64_MAX;
         bool full = frame && !held && backlog(p) >= atomic_load_explicit(&p->limit, memory_order_acquire);

@@ -9,7 +9,7 @@ enum { OFFER_NS = 2000000 };
 void et_turn_init(et_pipe *p)
 {
     pthread_mutex_init(&p->turn_mutex, NULL);
-    /* Its waits are bounded by a clock that nobody sets. */
+    /* Waits are bounded by the monotonic clock, because the other one may be set. */
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -129,7 +129,7 @@ static int software(snd_pcm_t *pcm, const et_alsa_setup *s, const char **step)
         (err = snd_pcm_sw_params_set_stop_threshold(pcm, sw, s->buffer)) < 0 ||
         (err = snd_pcm_sw_params_set_avail_min(pcm, sw, s->period)) < 0)
         return err;
-    /* What the hardware plays past the last frame, until it notices, is to be silence. */
+    /* The device fills its buffer with silence, because it plays on past the last frame until it notices. */
     snd_pcm_sw_params_set_silence_threshold(pcm, sw, 0);
     snd_pcm_sw_params_set_silence_size(pcm, sw, boundary);
     return snd_pcm_sw_params(pcm, sw);

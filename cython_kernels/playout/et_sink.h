@@ -88,7 +88,7 @@ struct et_sink {
     _Atomic uint64_t opens, xruns, suspends;
 };
 
-/* What holds for every sink, in a form for callers that know no atomics. */
+/* Fields and calls of every sink as plain functions, for callers that know no atomics. */
 static inline bool et_sink_in_use(const et_sink *s) { return atomic_load(&s->in_use) != 0; }
 static inline uint64_t et_sink_opens(const et_sink *s) { return atomic_load(&s->opens); }
 static inline uint64_t et_sink_xruns(const et_sink *s) { return atomic_load(&s->xruns); }

@@ -118,7 +118,7 @@ static int alsa_delay(et_sink *s, int64_t *frames)
     int err;
     if ((err = et_alsa_pump(a)) < 0 || ((!a->held || a->hard_held) && (err = et_alsa_locate(a)) < 0))
         return err;
-    /* What follows a fade is silence. */
+    /* Frames after a fade are silence and do not count as heard. */
     int64_t heard = a->fade_end >= 0 && a->heard > a->fade_end ? a->fade_end : a->heard;
     heard = heard * s->rate / a->setup.rate;
     *frames = a->accepted > heard ? a->accepted - heard : 0;

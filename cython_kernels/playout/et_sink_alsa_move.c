@@ -113,7 +113,7 @@ int et_alsa_pump(alsa_sink *a)
         if (got == 0 || got == -EAGAIN)
             break;
         if (got < 0) {
-            /* What is recovered goes on with the next call, so that nothing can loop here. */
+            /* An error that was got over ends this call all the same, because nothing may loop here. */
             return et_alsa_on_error(a, (int)got);
         }
         a->sent += got;

@@ -44,7 +44,7 @@ static inline int64_t et_alsa_fade_frames(const alsa_sink *a)
 
 /* --- et_sink_alsa_move.c: frames to the device, and where it is ---------------------------------------- */
 
-/* What an error of the device comes to: 0 when it has been got over, ET_SINK_XRUN, or the errno. */
+/* Get over an error of the device: 0 when that is done, ET_SINK_XRUN, or the errno. */
 int et_alsa_on_error(alsa_sink *a, int err);
 /* Go back to the first frame that was not heard; the device has been stopped. */
 void et_alsa_rewind_to_heard(alsa_sink *a);

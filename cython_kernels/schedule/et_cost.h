@@ -46,7 +46,7 @@ void et_cost_begin(et_cost_meter *m);
 void et_cost_frame(et_cost_meter *m, double time);
 /* A chunk of n frames, one of the sizes, was decoded in so long; `left` frames wait after it. */
 void et_cost_chunk(et_cost_meter *m, int n, int left, double time);
-/* What to plan with: a little more than was measured. */
+/* The costs to plan with, a little higher than measured. */
 et_costs et_cost_expected(const et_cost_meter *m, int turns);
 
 #endif

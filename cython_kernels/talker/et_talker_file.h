@@ -1,4 +1,4 @@
-/* What a talker's file must hold, and nothing else, checked before it is loaded. */
+/* The check of a talker's file before it is loaded: it must hold what a talker needs, and nothing else. */
 #ifndef ET_TALKER_FILE_H
 #define ET_TALKER_FILE_H
 

@@ -38,7 +38,7 @@ size_t et_sink_fake_heard(const et_sink *s, size_t from, int16_t *dst, size_t n)
 void et_sink_fake_counts(const et_sink *s, et_fake_counts *counts);
 /* Copy up to n of the fades that are kept, in order; how many are kept. For use while nothing plays. */
 size_t et_sink_fake_fades(const et_sink *s, et_fake_fade *dst, size_t n);
-/* The same for the places where it ran dry: frames heard before. */
+/* Copy up to n of the places where the sink ran dry, as frames heard before; how many are kept. */
 size_t et_sink_fake_gaps(const et_sink *s, uint64_t *dst, size_t n);
 
 #endif
