@@ -1,4 +1,4 @@
-"""Feeding systemd's watchdog, only while the engine is alive."""
+"""Watching the engine: systemd's watchdog is fed only while it is alive, and without one its end is told."""
 
 from __future__ import annotations
 
@@ -12,13 +12,23 @@ from edgettsd.notify import Notifier
 log = logging.getLogger(__name__)
 
 
-async def feed(notifier: Notifier, alive: Callable[[], bool]) -> None:
-    """Send WATCHDOG=1 at half the timeout while `alive()`; returns at once when nobody watches.
+# How often to look where systemd does not watch.
+LOOK_SECONDS = 10.0
 
-    Runs on the asyncio loop, so a blocked loop starves the watchdog too.
+
+class StalledError(Exception):
+    """A thread of the engine is dead or stands still."""
+
+
+async def feed(notifier: Notifier, alive: Callable[[], bool], look: float = LOOK_SECONDS) -> None:
+    """Send WATCHDOG=1 at half the timeout while `alive()`; where nobody watches, raise StalledError when not.
+
+    Runs on the asyncio loop, so a blocked loop starves the watchdog too. `look` is in seconds.
     """
     if notifier.watchdog_seconds is None:
-        return
+        while alive():
+            await asyncio.sleep(look)
+        raise StalledError("the engine makes no progress")
     was_alive = True
     while True:
         is_alive = alive()

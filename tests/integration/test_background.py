@@ -9,7 +9,7 @@ from integration.harness import System, environment, until
 
 # Python runs this before the daemon; the pauses between two starts are short.
 _FAULT = """
-from edgettsd import notify, supervisor
+from edgettsd import notify, supervisor, watchdog
 from edgettsd.hw import thermal
 
 supervisor.Supervisor.__init__.__kwdefaults__["first_delay"] = 0.01
@@ -51,6 +51,17 @@ def test_a_thermal_watch_that_fails_is_noticed_and_speech_goes_on(bus, folder):
     assert "given up: ValueError: no such sensor" in system.ctl("stats").stdout.decode()
     assert system.ctl("speak", "-w", "fake:seconds=0.1").returncode == 0
     assert system.stop() == 0
+
+
+def test_without_systemds_watchdog_the_daemon_ends_when_the_engine_stands_still(bus, folder):
+    """Speech would never go on, and nobody else would say so."""
+    look = "watchdog.feed.__defaults__"
+    system = faulty(bus, folder, look, "(0.05,)")
+    assert system.bus.call("Speak", "sa{sv}", "fake:stall", "0").returncode == 0
+    until(lambda: system.process.poll() is not None, "the daemon to end")
+    assert system.stop() == 1
+    assert "watchdog failed: StalledError: the engine makes no progress" in system.log
+    assert "watchdog failed 5 times in 600 s" in system.log
 
 
 def test_the_daemon_ends_when_the_watchdog_cannot_be_fed(bus, folder):

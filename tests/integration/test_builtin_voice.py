@@ -180,7 +180,9 @@ def test_the_rate_is_honoured(speaker: Speaker) -> None:
         assert lengths[0] == pytest.approx(2 * lengths[1], rel=0.05)
         assert lengths[3] < 0.75 * lengths[1]
         name, message = await refused(client.speak(text, rate=Variant("d", 3.0)))
-        assert name.endswith("InvalidOption") and message == "option rate = 3.0; allowed: from 0.5 to 2"
+        assert (
+            name.endswith("InvalidOption") and message == "option rate = 3.0; allowed: a number from 0.5 to 2"
+        )
 
     speaker.drive(test)
     done = speaker.system.ctl("speak", "--rate", "1.6", "-o", "-", text)

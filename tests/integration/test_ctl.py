@@ -124,7 +124,7 @@ def test_options_reach_the_daemon(system):
     done = system.ctl("speak", "--volume", "9", "hello")
     assert (done.returncode, done.stderr) == (
         1,
-        b"edgettsctl: InvalidOption: option volume = 9.0; allowed: from 0 to 4\n",
+        b"edgettsctl: InvalidOption: option volume = 9.0; allowed: a number from 0 to 4\n",
     )
     everything = [
         "-v",

@@ -149,7 +149,7 @@ def test_an_unreachable_bus(folder):
     ("config", "arguments", "message"),
     [
         ("[engine]\nspeed = 3\n", (), "[engine] speed: unknown key; allowed: queue_limit"),
-        ("", ("--sink", "oss"), "command line: [audio] sink = 'oss': must be one of \"alsa\""),
+        ("", ("--sink", "oss"), "command line: [audio] sink = 'oss': must be one of alsa"),
         ("", ("--log-level", "loud"), "command line: [log] level = 'loud'"),
         ("", ("--engine", "fake:-1"), "the speed must be a number above 0"),
         ("", ("--engine", "none"), "'none': allowed are real, fake, fake:SPEED and scripted:..."),

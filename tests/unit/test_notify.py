@@ -141,9 +141,16 @@ def test_feeding_stops_with_the_engine_and_resumes(caplog):
     assert caplog.text.count("the engine makes no progress") == 1
 
 
-def test_nobody_watching_returns_at_once():
-    notifier = Sent(None)
-    asyncio.run(asyncio.wait_for(watchdog.feed(notifier, lambda: True), 1))
+def test_where_nobody_watches_an_engine_that_stands_still_is_told():
+    notifier, looks = Sent(None), iter([True] * 20 + [False])
+
+    async def body() -> float:
+        with pytest.raises(watchdog.StalledError, match="the engine makes no progress"):
+            await watchdog.feed(notifier, lambda: next(looks), 10.0)
+        return asyncio.get_running_loop().time()
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        assert runner.run(body()) == 200.0
     assert notifier.fields == []
 
 
