@@ -29,6 +29,7 @@ from edgettsd.bus._contract import (
 from edgettsd.bus._departures import Departures
 from edgettsd.bus._options import Limits, check_text, parse_options
 from edgettsd.bus._values import variants
+from edgettsd.descriptors import close_later
 from edgettsd.engine._api import Engine, Reason, Request, SpeakOptions
 from edgettsd.engine.callers import NOBODY, Caller
 from edgettsd.engine.events import Unsubscribe
@@ -145,7 +146,7 @@ class SpeechService:
         finally:
             for fd in fds:
                 if fd >= 0:
-                    os.close(fd)
+                    close_later(fd)
 
     def _on_call(self, message: Message, fds: list[int]) -> bool:
         try:
@@ -215,7 +216,7 @@ class SpeechService:
             return [self._submit(Request(text, options, call.sender, fd, audio_format))]
         except BaseException:
             # The engine owns the descriptor only once it has accepted the utterance.
-            os.close(fd)
+            close_later(fd)
             raise
 
     def _options(self, text: str, raw: Mapping[str, Variant], with_format: bool) -> tuple[SpeakOptions, str]:

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgettsd.config import Config
+from edgettsd.descriptors import close_later
 from edgettsd.engine._api import Reason, Request, State, Voice
 from edgettsd.engine.base import QueueingEngine
 from edgettsd.engine.queue import Entry
@@ -248,7 +249,7 @@ class FakeEngine(QueueingEngine[_Job]):
     def _finished(self, entry: Entry[_Job], reason: Reason) -> None:
         job = entry.item
         if job.request.fd is not None:
-            os.close(job.request.fd)
+            close_later(job.request.fd)
         self._ended[reason.value] += 1
         stats: dict[str, Any] = {"frames": job.frames, "audio_seconds": job.frames * FRAME_SECONDS}
         if job.began:

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from edgettsd.descriptors import close_later
 from edgettsd.engine._api import Reason, Request
 from edgettsd.engine.delivery import Delivery
 from edgettsd.engine.parts import ModelInfo
@@ -40,7 +41,7 @@ class Job:
     def release(self) -> None:
         """Close the client's descriptor where no delivery has done it."""
         if self.delivery is None and self.request.fd is not None:
-            os.close(self.request.fd)
+            close_later(self.request.fd)
 
     def explain(self, reason: Reason) -> str:
         """Set and return what is to be told of one that played to its end; empty when all is well."""

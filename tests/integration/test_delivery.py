@@ -182,6 +182,38 @@ def test_a_file_whose_server_is_gone_holds_nobody(
     with_client(system, test)
 
 
+def test_closing_a_file_whose_server_is_gone_holds_nobody(
+    start: Start, slow_write: dict[str, str], tmp_path: Path
+) -> None:
+    """Closing a file waits for its server, too: refused, unwanted, aborted before its turn."""
+    system = start(engine="scripted", config=QUIET + "[engine]\nclient_limit = 1\n", env=slow_write)
+
+    async def test(client: Client) -> None:
+        fd = os.open(tmp_path / "speech.stuck", os.O_WRONLY | os.O_CREAT)
+        await client.call("Pause")
+        utterance = await client.to_fd("Hello.", fd)
+        asked = time.monotonic()
+        for _ in range(20):
+            await refused(client.to_fd("Hello.", fd, voice=Variant("s", "nobody")))
+            await refused(client.to_fd("Hello.", fd))
+            await refused(client.call("Speak", "sa{sv}", "Hello.", {}, fds=[fd, fd]))
+        await client.call("Abort", "t", utterance)
+        assert await client.finished(utterance) == "aborted"
+        await client.call("Resume")
+        assert await client.finished(await client.speak("Hello.")) == "completed"
+        # Of which speaking takes 2 s.
+        assert time.monotonic() - asked < 6
+        assert len(list(Path(f"/proc/{system.process.pid}/task").iterdir())) < 40
+        before = system.fd_count()
+        (tmp_path / "speech.stuck.go").touch()
+        async with asyncio.timeout(10):
+            while system.fd_count() > before - 80:
+                await asyncio.sleep(0.05)
+        os.close(fd)
+
+    with_client(system, test)
+
+
 def test_a_stop_does_not_wait_for_a_file_whose_server_is_gone(
     bus: PrivateBus, folder: Path, slow_write: dict[str, str]
 ) -> None:

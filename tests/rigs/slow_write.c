@@ -1,7 +1,7 @@
 /* Preloaded: what the kernel does to a writer of deliveries (a thread named "tts-delivery") on its worst day.
  *
  * pipe                 write(2) begins 60 ms late: a second writer can fill the pipe after poll(2) said that there is room
- * file named *.stuck   write(2) does not come back, whatever signal comes, before a file with .go at its end exists: a
+ * file named *.stuck   write(2), and close(2) of any thread, do not come back, whatever signal comes, before a file with .go at its end exists: a
  *                      file system whose server is gone */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,6 +32,17 @@ static void wait_for_file(int fd)
     snprintf(go, sizeof go, "%s.go", path);
     while (access(go, F_OK) != 0)
         wait_ms(10);
+}
+
+int close(int fd)
+{
+    static int (*real)(int);
+    struct stat st;
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "close");
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        wait_for_file(fd);
+    return real(fd);
 }
 
 ssize_t write(int fd, const void *src, size_t n)
