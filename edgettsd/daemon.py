@@ -44,6 +44,7 @@ EXIT_BUS = 5
 
 # systemd waits longer than this before it kills.
 STOP_SECONDS = 5.0
+SWITCH_SECONDS = 0.001
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.error("%s", error)
         return EXIT_CONFIG
     logs.set_up(config.log.level)
+    # Because a text that is being prepared holds the interpreter, calls and events wait so long at each step.
+    sys.setswitchinterval(SWITCH_SECONDS)
     # ps shall not show "python3"; the other threads name themselves.
     name_thread("edgettsd")
     notifier = Notifier()

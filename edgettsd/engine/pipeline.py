@@ -38,7 +38,7 @@ from edgettsd.engine.script import Script
 from edgettsd.engine.sources import FrameSource, Order
 from edgettsd.engine.text_source import TextSource
 from edgettsd.hw.placement import Cpus, ranges
-from edgettsd.hw.threads import move_threads, name_thread, pin_thread
+from edgettsd.hw.threads import compute_priority, move_threads, name_thread, pin_thread
 from edgettsd.metrics import Recorder
 
 log = logging.getLogger(__name__)
@@ -234,10 +234,12 @@ class Pipeline:
         self, target: Callable[[Future[None]], None], cpus: Sequence[int], ready: Future[None]
     ) -> None:
         try:
-            # Name and CPUs are set before the kernel is made, because its workers inherit both.
+            # All of this is set before the kernel is made, because its workers inherit it.
             name_thread(threading.current_thread().name)
             if cpus:
                 pin_thread(cpus)
+            if target != self._run_playout:
+                compute_priority()
             target(ready)
         except BaseException as error:
             if ready.done():

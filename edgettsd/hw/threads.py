@@ -37,6 +37,14 @@ def pin_thread(cpus: Sequence[int]) -> None:
         raise ValueError(f"CPUs {list(cpus)}: {error.strerror}; allowed here are {allowed}") from error
 
 
+def compute_priority() -> None:
+    """Let the calling thread, and those that it starts from then on, go after the others of a daemon that was
+    started with a higher priority (nice below 0): it computes all the time, the others answer and sleep."""
+    own = threading.get_native_id()
+    if os.getpriority(os.PRIO_PROCESS, own) < 0:
+        os.setpriority(os.PRIO_PROCESS, own, 0)
+
+
 def move_threads(name: str, cpus: Sequence[int]) -> int:
     """Put every thread of this process that has this name on `cpus`; returns how many.
 
