@@ -35,6 +35,7 @@ cdef extern from "testing/et_fake.h" nogil:
         int fail_at
         uint8_t *levels
         int n_levels
+        int by_chunk
     int et_fake_talker_init(et_fake_talker *t, int hidden, int vocab, int max_context)
     void et_fake_talker_free(et_fake_talker *t)
     int et_fake_predictor_init(et_fake_predictor *p, int input_hidden, int steps, int vocab)

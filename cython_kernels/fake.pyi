@@ -87,7 +87,8 @@ class FakeDecoder(DecoderHandle):
 
     sizes are the chunk sizes it takes. A frame sleeps frame_us microseconds; the call that holds frame
     fail_at fails (-1: none). All samples are exact in 16 bits. The samples of frame n since reset are divided
-    by 2**levels[n], after the end of `levels` by its last value.
+    by 2**levels[n], after the end of `levels` by its last value. by_chunk: they also depend on how many
+    frames are decoded at once.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class FakeDecoder(DecoderHandle):
         frame_us: int = 0,
         fail_at: int = -1,
         levels: Sequence[int] = (),
+        by_chunk: bool = False,
     ) -> None: ...
     @property
     def groups(self) -> int: ...

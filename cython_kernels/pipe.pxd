@@ -81,8 +81,10 @@ cdef extern from "pipe/et_pipe.h" nogil:
         ET_ITEM_WAIT
         ET_ITEM_PAUSE
         ET_ITEM_END
+        ET_ITEM_RENDER
         ET_BLOCK_PCM
         ET_BLOCK_END
+        ET_BLOCK_MARK
         ET_EV_FIRST_CHUNK
         ET_EV_STARTED
         ET_EV_FINISHED
@@ -90,23 +92,32 @@ cdef extern from "pipe/et_pipe.h" nogil:
         ET_EV_UNDERRUN
         ET_EV_DEVICE
         ET_EV_DECODER
+        ET_EV_SENTENCE
+    ctypedef struct et_mark:
+        double loudest
+        int32_t trailing
+        int32_t reserve
+        int32_t sentence
     ctypedef struct et_item:
         uint32_t generation
         uint16_t kind
         uint16_t reason
         int32_t arg
         int16_t codes[32]
+        et_mark mark
     ctypedef struct et_block:
         uint32_t generation
         uint16_t kind
         uint16_t reason
         uint32_t samples
+        et_mark mark
     ctypedef struct et_event:
         uint32_t generation
         uint16_t kind
         uint16_t reason
         int64_t value
         int64_t t_ns
+        et_mark mark
     ctypedef struct et_pipe_config:
         int groups
         int samples_per_frame

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +11,13 @@ ITEM_SEG_END: int
 ITEM_WAIT: int
 ITEM_PAUSE: int
 ITEM_END: int
+ITEM_RENDER: int
 BLOCK_PCM: int
 BLOCK_END: int
+BLOCK_MARK: int
+# Where a render goes on: sentences before, and what the decoder knows of them; made by Pipe.events.
+Mark = tuple[int, float, int, int]
+BEGINNING: Mark
 STEP_PREFILL: int
 STEP_FRAME: int
 STEP_DECODE: int
@@ -84,8 +90,11 @@ class Pipe:
         """The live utterance has at least so many frames, now that more of its text is known."""
     def set_gain(self, gain: float) -> None: ...
     def counters(self) -> dict[str, int]: ...
-    def events(self) -> list[tuple[str, int, str, int, int]]:
-        """(name, generation, reason, value, CLOCK_MONOTONIC ns) of every waiting event; resets loop_fd."""
+    def events(self) -> list[tuple[str, int, str, Any, int]]:
+        """(name, generation, reason, value, CLOCK_MONOTONIC ns) of every waiting event; resets loop_fd.
+
+        The value is an integer; of "sentence" it is (samples of the generation so far, mark).
+        """
     def take_turns(self) -> None:
         """Generator and decoder share CPUs: never let both compute at once; before the threads start."""
     def trace(self) -> None:
@@ -106,3 +115,5 @@ class Pipe:
     def push_item(
         self, generation: int, kind: int, *, codes: Sequence[int] | None = None, arg: int = 0, reason: int = 0
     ) -> str: ...
+    def push_render(self, generation: int, mark: Mark = BEGINNING) -> str:
+        """The generation is a render that begins, or goes on, at `mark`: before its other items."""

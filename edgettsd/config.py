@@ -102,6 +102,13 @@ class EngineConfig:
     runaway_period_seconds: float = _key(
         2.0, "Longest pattern whose repetition is looked for, in seconds.", low=0.08, high=5
     )
+    max_wait_ms: int = _key(
+        1000,
+        "Longest that speech which goes before a render (SynthesizeToFd) waits for the end of the render's "
+        "sentence, in ms; the sentence is then made again later.",
+        low=0,
+        high=60_000,
+    )
     buffer_seconds: float = _key(
         2.0, "Seconds of speech to generate ahead of the sound device.", low=0.2, high=60
     )

@@ -32,9 +32,10 @@ sys.path.insert(0, str(Path(__file__).parent / "unit"))
 
 import soak_bus
 from engine_rig import DEVICE, Rig, heard_as_told, with_config, with_delivery
+from render_reader import Reader, read_as_told
 
 from cython_kernels.fake_sink import FakeSink
-from edgettsd.engine._api import Priority
+from edgettsd.engine._api import Priority, Reason
 from edgettsd.engine.parts import FakeParts
 from edgettsd.errors import NotFoundError, QueueFullError
 
@@ -79,18 +80,11 @@ def resident_kb() -> int:
         return next(int(line.split()[1]) for line in file if line.startswith("RssAnon"))
 
 
-def read_some(fd: int, wait: float, most: int) -> None:
-    """Read a descriptor slowly, to its end or until `most` bytes."""
-    got = 0
-    while got < most and (piece := os.read(fd, 4096)):
-        got += len(piece)
-        time.sleep(wait)
-    os.close(fd)
+# Readers of renders, with volume and number of sentences; those that were refused have none.
+Readers = list[tuple[Reader, int, float, int]]
 
 
-def call(
-    rig: Rig, rng: random.Random, told: dict[int, tuple[float, int]], readers: list[threading.Thread]
-) -> None:
+def call(rig: Rig, rng: random.Random, told: dict[int, tuple[float, int]], readers: Readers) -> None:
     """One random call."""
     engine = rig.engine
     choice = rng.random()
@@ -103,21 +97,20 @@ def call(
             "volume": volume,
         }
         text, client = " ".join(["Hello there."] * sentences) or "...", rng.choice("abc")
-        fd = None
-        if rng.random() < 0.15:
-            reader, fd = os.pipe()
-            most = rng.choice([0, 4096, 1 << 30])
-            thread = threading.Thread(target=read_some, args=(reader, rng.random() * 0.01, most))
-            thread.start()
-            readers.append(thread)
+        reader = None
+        if rng.random() < 0.3:
+            pause = rng.choice([0.0, rng.random() * 0.01])
+            reader = Reader(pause, most=rng.choice([0, 4096, 1 << 30, 1 << 30, 1 << 30]))
         try:
-            told[rig.say(text, client=client, fd=fd, **options)] = (
-                volume,
-                0 if fd is not None else sentences,
-            )
+            utterance = rig.say(text, client=client, fd=reader.writer if reader else None, **options)
         except QueueFullError:
-            if fd is not None:
-                os.close(fd)
+            if reader is not None:
+                os.close(reader.writer)
+                readers.append((reader, 0, volume, sentences))
+            return
+        told[utterance] = volume, 0 if reader else sentences
+        if reader is not None:
+            readers.append((reader, utterance, volume, sentences))
     elif choice < 0.75 and told:
         utterance = max(told) - rng.randrange(8)
         for client in "abc":
@@ -153,11 +146,14 @@ async def one_round(rng: random.Random, totals: Totals, seconds: float) -> None:
         fade_ms=fade_ms,
     )
     parts = FakeParts(eos_after=FRAMES, step_us=rng.choice([0, 500, 4000]), substep_us=rng.choice([0, 50]))
-    config = with_config(queue_limit=12, client_limit=8, sentence_pause_ms=40)
-    rig = Rig(parts, sink, with_delivery(config, reader_seconds=1.0))
+    config = with_config(
+        queue_limit=12, client_limit=8, sentence_pause_ms=40, max_wait_ms=rng.choice([0, 20, 1000])
+    )
+    spool = rng.choice([0, 64])
+    rig = Rig(parts, sink, with_delivery(config, reader_seconds=1.0, spool_memory_kib=64, spool_mib=spool))
     await rig.engine.start()
     told: dict[int, tuple[float, int]] = {}
-    readers: list[threading.Thread] = []
+    readers: Readers = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         call(rig, rng, told, readers)
@@ -169,10 +165,16 @@ async def one_round(rng: random.Random, totals: Totals, seconds: float) -> None:
         totals.note(f"round {totals.rounds}: {len(told) - len(rig.finished)} never finished")
     stats = rig.engine.stats()
     await rig.engine.stop()
-    for thread in readers:
-        await asyncio.to_thread(thread.join)
+    for reader, _, _, _ in readers:
+        await asyncio.to_thread(reader.all)
     if sorted(utterance for utterance, _ in rig.finished) != sorted(told):
         totals.note(f"round {totals.rounds}: not exactly one Finished for each")
+    reasons = dict(rig.finished)
+    for reader, utterance, volume, sentences in readers:
+        reason = reasons.get(utterance, Reason.ABORTED)
+        if problem := read_as_told(reader, reason, volume, sentences, FRAMES, PAUSE):
+            totals.note(f"round {totals.rounds}: utterance {utterance}, {reason.value}: {problem}")
+        totals.samples += len(reader.data) // 2
     problem = heard_as_told(rig, told, FRAMES, PAUSE, fade_ms, xrun_at)
     if problem:
         totals.note(f"round {totals.rounds}: {problem}")

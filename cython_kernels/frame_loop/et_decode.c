@@ -11,6 +11,11 @@ static const int TAIL_FRAMES = 3;
 /* Quiet frames in a row that a reader gets at once. It gets more of them only when speech goes on. */
 static const int READER_FRAMES = 6;
 
+static int ascending(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
 int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_schedule *schedule, double rate)
 {
     memset(d, 0, sizeof *d);
@@ -21,7 +26,11 @@ int et_decode_init(et_decode *d, et_pipe *pipe, et_decoder *decoder, const et_sc
         return ET_E_ARG;
     d->pipe = pipe;
     d->decoder = decoder;
-    d->schedule = *schedule;
+    d->schedule = d->steady = *schedule;
+    if (schedule->kind == ET_SCHEDULE_ADAPTIVE) {
+        d->steady.kind = ET_SCHEDULE_RAMP;
+        qsort(d->steady.chunks, (size_t)d->steady.n, sizeof *d->steady.chunks, ascending);
+    }
     et_cost_init(&d->meter, decoder->sizes, decoder->n_sizes, rate);
     for (int i = 0; i < decoder->n_sizes; i++)
         if (decoder->warm_ns[i] > 0)
@@ -78,6 +87,11 @@ static int queued_frames(const et_decode *d)
     return (int)atomic_load_explicit(&d->pipe->pending_frames, memory_order_relaxed);
 }
 
+static const et_schedule *schedule_of(const et_decode *d)
+{
+    return d->render ? &d->steady : &d->schedule;
+}
+
 /* Tell playout how many samples must wait before it starts, and the generator how far it may run ahead for that.
  * coming: frames of the chunk that is about to be pushed; 0: there is none, but time has passed and less is missing. */
 static void update_start(et_decode *d, int64_t now, int coming)
@@ -101,7 +115,7 @@ static void update_start(et_decode *d, int64_t now, int coming)
         .capacity = (int64_t)p->pcm.capacity,
         .backpressure = p->config.backpressure,
     };
-    const et_start start = et_start_plan(&d->schedule, &costs, &at, &bounds, d->frames_out);
+    const et_start start = et_start_plan(schedule_of(d), &costs, &at, &bounds, d->frames_out);
     atomic_store_explicit(&p->start_samples, start.samples, memory_order_release);
     if (!d->start_ns && (double)start.samples <= waits * spf) {
         d->start_ns = now;
@@ -179,7 +193,11 @@ static size_t hear(et_decode *d, const float *pcm, int n)
                           : (int64_t)et_quiet_end(&d->quiet, pcm + (size_t)i * spf, (size_t)spf, block(d), 0);
         if (!over)
             continue;
-        int64_t wanted = d->pushed + (int64_t)(i + 1 - d->quiet.quiet + TAIL_FRAMES) * spf;
+        /* Of a render as much is kept as its reader may have had already, whether he has or not. */
+        int tail = d->render ? READER_FRAMES : TAIL_FRAMES;
+        int64_t wanted = d->pushed + (int64_t)(i + 1 - d->quiet.quiet + tail) * spf;
+        if (d->render && d->let_through)
+            wanted = d->pushed;
         int64_t left = wanted > d->pushed ? wanted - d->pushed : 0;
         d->ran_away = 1;
         d->pending = 0;
@@ -190,6 +208,7 @@ static size_t hear(et_decode *d, const float *pcm, int n)
     /* A silence longer than half of the ring goes on to the reader, because held back it would fill the ring. */
     int64_t quiet = d->quiet.limit > 0 ? d->quiet.quiet : 0, room = (int64_t)d->pipe->pcm.capacity / 2;
     bool doubtful = quiet > READER_FRAMES && quiet * spf < room;
+    d->let_through = quiet > READER_FRAMES && !doubtful;
     et_pipe_hold(d->pipe, d->generation, doubtful ? d->pushed + (n - quiet + READER_FRAMES) * spf : INT64_MAX);
     return (size_t)n * spf;
 }
@@ -251,7 +270,7 @@ static int decode_pending(et_decode *d, int flush)
         et_costs costs = et_cost_expected(&d->meter, d->pipe->turns);
         et_standing at = {.index = d->chunk_index, .pending = d->pending, .queued = queued_frames(d),
                           .ahead = ahead(d, et_now_ns(), 0)};
-        int want = et_schedule_next(&d->schedule, &costs, &at);
+        int want = et_schedule_next(schedule_of(d), &costs, &at);
         atomic_store_explicit(&d->pipe->wanted, want - d->pending, memory_order_relaxed);
         if (d->pending < want && !flush)
             return ET_OK;
@@ -289,9 +308,28 @@ static void begin_generation(et_decode *d, uint32_t generation)
     d->pushed = 0;
     d->trailing = 0;
     d->reserve = 0;
+    d->render = d->let_through = false;
+    d->sentence = 0;
     if (et_pipe_tracing(d->pipe))
         et_delay_open(&d->delay);
     et_quiet_begin_utterance(&d->quiet);
+}
+
+static void begin_render(et_decode *d, const et_mark *at)
+{
+    d->render = true;
+    d->sentence = at->sentence;
+    d->quiet.loudest = at->loudest;
+    d->trailing = at->trailing;
+    d->reserve = at->reserve;
+}
+
+/* A render can go on from here in another generation. */
+static int mark(et_decode *d)
+{
+    const et_mark here = {.loudest = d->quiet.loudest, .trailing = (int32_t)d->trailing,
+                          .reserve = (int32_t)d->reserve, .sentence = ++d->sentence};
+    return et_pipe_push_mark(d->pipe, d->generation, &here);
 }
 
 static int handle(et_decode *d, const et_item *item)
@@ -317,6 +355,9 @@ static int handle(et_decode *d, const et_item *item)
             return err;
         et_quiet_begin_segment(&d->quiet);
         d->trailing = 0;
+        d->let_through = false;
+        if (d->render)
+            d->chunk_index = d->sentence ? d->steady.n : 0;
         d->drop = item->arg;
         return d->decoder->reset(d->decoder);
     case ET_ITEM_SEG_END:
@@ -324,8 +365,14 @@ static int handle(et_decode *d, const et_item *item)
             return err;
         /* The segment has found its end: none of its silence is doubtful any more. */
         et_pipe_hold(d->pipe, d->generation, INT64_MAX);
+        return d->render && !d->ran_away ? mark(d) : ET_OK;
+    case ET_ITEM_RENDER:
+        begin_render(d, &item->mark);
         return ET_OK;
     case ET_ITEM_WAIT:
+        /* Chunks of a render do not follow from when its text came. */
+        if (d->render)
+            return ET_OK;
         if ((err = decode_pending(d, 1)))
             return err;
         start_now(d);

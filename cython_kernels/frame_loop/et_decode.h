@@ -10,11 +10,13 @@
 typedef struct {
     et_pipe *pipe;
     et_decoder *decoder;
-    et_schedule schedule;
+    et_schedule schedule;       /* of what is heard */
+    et_schedule steady;         /* of renders: chunks that follow from the number of sentence and frame alone */
     et_quiet quiet;             /* its limits are set after et_decode_init; none by default */
 
     /* The utterance being decoded. */
     uint32_t generation;
+    bool render;                /* it goes to a reader: its samples must not depend on when they are made */
     int failed;                 /* a chunk failed: the rest of this generation is thrown away */
     int ran_away;               /* only near-silence came: the rest is thrown away, but for its end */
     int chunk_index;
@@ -27,6 +29,8 @@ typedef struct {
     int64_t pushed;             /* the same with the pauses */
     int64_t trailing;           /* quiet samples at the end of what was pushed of this sentence */
     int64_t reserve;            /* samples of a pause held back, because the next sentence may begin with silence */
+    int32_t sentence;           /* sentences of a render that are over */
+    bool let_through;           /* quiet frames went to the reader although they may be those of a runaway */
     int64_t frames_out;         /* frames that were decoded */
 
     et_cost_meter meter;        /* what a frame and each chunk cost, as measured lately */

@@ -161,26 +161,38 @@ int et_pipe_pop_item(et_pipe *p, et_item *item, int timeout_ms)
     }
 }
 
-/* Underruns have no bound of their own: they may fill half of the queue; the next one that fits tells of all. Of the
- * other kinds a generation has two, and the reader makes the generations. */
-static bool may_post(const et_ring *queue, int kind)
+/* Underruns and sentences have no bound of their own: they may fill half of the queue; the next one that fits tells of
+ * all. Of the other kinds a generation has two, and the reader makes the generations. */
+static bool may_be_lost(int kind)
 {
-    return et_ring_space(queue) > (kind == ET_EV_UNDERRUN ? EVENT_CAPACITY / 2 : 0);
+    return kind == ET_EV_UNDERRUN || kind == ET_EV_SENTENCE;
 }
 
-void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int reason, int64_t value)
+static void post(et_pipe *p, et_ring *queue, et_event *e)
 {
-    et_event e = {.generation = generation, .kind = (uint16_t)kind, .reason = (uint16_t)reason,
-                  .value = value, .t_ns = et_now_ns()};
+    const size_t least = may_be_lost(e->kind) ? EVENT_CAPACITY / 2 : 0;
+    e->t_ns = et_now_ns();
     /* Should the reader have made some hundred events without reading, it is waited for. */
-    while (!may_post(queue, kind)) {
-        if (kind == ET_EV_UNDERRUN || et_pipe_stopping(p))
+    while (et_ring_space(queue) <= least) {
+        if (may_be_lost(e->kind) || et_pipe_stopping(p))
             return;
         et_wake(p->loop_fd);
         poll(NULL, 0, 1);
     }
-    et_ring_write(queue, &e, 1);
+    et_ring_write(queue, e, 1);
     et_wake(p->loop_fd);
+}
+
+void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int reason, int64_t value)
+{
+    et_event e = {.generation = generation, .kind = (uint16_t)kind, .reason = (uint16_t)reason, .value = value};
+    post(p, queue, &e);
+}
+
+void et_pipe_post_mark(et_pipe *p, et_ring *queue, uint32_t generation, int64_t value, const et_mark *mark)
+{
+    et_event e = {.generation = generation, .kind = ET_EV_SENTENCE, .value = value, .mark = *mark};
+    post(p, queue, &e);
 }
 
 int et_pipe_next_event(et_pipe *p, et_event *event)

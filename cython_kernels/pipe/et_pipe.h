@@ -33,10 +33,12 @@ int et_pipe_push_item(et_pipe *p, const et_item *item);
  * Returns 1, or 0 when none came, or ET_E_STOPPED. */
 int et_pipe_pop_item(et_pipe *p, et_item *item, int timeout_ms);
 
-/* Decoder and playout, each with its own queue: post an event and wake loop_fd. Underruns fill half of the queue of 256
- * at most and are dropped beyond; any other event waits for room, in steps of 1 ms, until the loop reads or the pipe is
+/* Decoder and playout, each with its own queue: post an event and wake loop_fd. Underruns and sentences fill half of the
+ * queue of 256 at most and are dropped beyond; any other event waits for room, in steps of 1 ms, until the loop reads or the pipe is
  * stopped. */
 void et_pipe_post(et_pipe *p, et_ring *queue, uint32_t generation, int kind, int reason, int64_t value);
+/* The same for ET_EV_SENTENCE. */
+void et_pipe_post_mark(et_pipe *p, et_ring *queue, uint32_t generation, int64_t value, const et_mark *mark);
 /* Loop: next event of either queue; 1 or 0. */
 int et_pipe_next_event(et_pipe *p, et_event *event);
 

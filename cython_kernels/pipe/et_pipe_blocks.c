@@ -19,10 +19,12 @@ static int wait_space(et_pipe *p, uint32_t generation, bool samples)
     }
 }
 
-static int push_block(et_pipe *p, uint32_t generation, int kind, int reason, size_t samples)
+static int push_block(et_pipe *p, uint32_t generation, int kind, int reason, size_t samples, const et_mark *mark)
 {
     et_block b = {.generation = generation, .kind = (uint16_t)kind, .reason = (uint16_t)reason,
                   .samples = (uint32_t)samples};
+    if (mark)
+        b.mark = *mark;
     et_ring_write(&p->blocks, &b, 1);
     et_wake(p->playout_fd);
     return ET_OK;
@@ -55,7 +57,7 @@ int et_pipe_push_pcm(et_pipe *p, uint32_t generation, const float *pcm, size_t n
             et_ring_write(&p->pcm, part, k);
             done += k;
         }
-        push_block(p, generation, ET_BLOCK_PCM, 0, m);
+        push_block(p, generation, ET_BLOCK_PCM, 0, m, NULL);
         if (pcm)
             pcm += m;
         n -= m;
@@ -66,7 +68,13 @@ int et_pipe_push_pcm(et_pipe *p, uint32_t generation, const float *pcm, size_t n
 int et_pipe_push_end(et_pipe *p, uint32_t generation, uint16_t reason)
 {
     int err = wait_space(p, generation, false);
-    return err ? err : push_block(p, generation, ET_BLOCK_END, reason, 0);
+    return err ? err : push_block(p, generation, ET_BLOCK_END, reason, 0, NULL);
+}
+
+int et_pipe_push_mark(et_pipe *p, uint32_t generation, const et_mark *mark)
+{
+    int err = wait_space(p, generation, false);
+    return err ? err : push_block(p, generation, ET_BLOCK_MARK, 0, 0, mark);
 }
 
 void et_pipe_run_away(et_pipe *p, uint32_t generation, uint32_t keep)
@@ -149,7 +157,7 @@ size_t et_pipe_read(et_pipe *p, int16_t *dst, size_t n)
 void et_pipe_consume_end(et_pipe *p)
 {
     et_block *b = front_entry(p);
-    if (b && b->kind == ET_BLOCK_END)
+    if (b && b->kind != ET_BLOCK_PCM)
         et_ring_skip(&p->blocks, 1);
     et_wake(p->decoder_fd);
 }

@@ -11,6 +11,7 @@
  * pcm NULL appends n samples of silence. Returns ET_OK, ET_E_STALE, ET_E_STOPPED. */
 int et_pipe_push_pcm(et_pipe *p, uint32_t generation, const float *pcm, size_t n);
 int et_pipe_push_end(et_pipe *p, uint32_t generation, uint16_t reason);
+int et_pipe_push_mark(et_pipe *p, uint32_t generation, const et_mark *mark);
 
 /* Decoder: the generation has run away. Its frames are refused from now on, and of its samples, pauses included,
  * only the first `keep` are played. Its end comes as always, through the items. */
@@ -34,7 +35,7 @@ int et_pipe_front(et_pipe *p, et_block *block);
 /* Playout: read up to n samples of the front block (kind PCM); the number read. The block is consumed with its
  * last sample. */
 size_t et_pipe_read(et_pipe *p, int16_t *dst, size_t n);
-/* Playout: consume a front block of kind END. */
+/* Playout: consume a front block without samples: of kind END or MARK. */
 void et_pipe_consume_end(et_pipe *p);
 /* Playout: the newest block, whatever its generation (samples are those it was made with or what is left of it).
  * Returns 1, or 0 when there is none. */

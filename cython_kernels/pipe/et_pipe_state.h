@@ -12,6 +12,17 @@
 #include "base/et_wait.h"
 #include "et_ring.h"
 
+/* --- where a render can go on ------------------------------------------------------------------------ */
+
+/* Between two sentences: what the decoder must know of those before, to go on with the same samples in another
+ * generation. All zero at the beginning. */
+typedef struct {
+    double loudest;        /* frame so far, power */
+    int32_t trailing;      /* quiet samples at the end of the last sentence */
+    int32_t reserve;       /* samples of a pause that nothing came after yet */
+    int32_t sentence;      /* sentences before */
+} et_mark;
+
 /* --- generator -> decoder --------------------------------------------------------------------------- */
 
 enum et_item_kind {
@@ -21,6 +32,7 @@ enum et_item_kind {
     ET_ITEM_WAIT,          /* nothing comes before somebody writes more text: decode what is pending, and let it be heard */
     ET_ITEM_PAUSE,         /* arg: samples of silence */
     ET_ITEM_END,           /* end of the utterance; reason */
+    ET_ITEM_RENDER,        /* first of a generation: it goes to a reader and begins, or goes on, at `mark` */
 };
 
 typedef struct {
@@ -28,7 +40,10 @@ typedef struct {
     uint16_t kind;
     uint16_t reason;
     int32_t arg;
-    int16_t codes[ET_MAX_GROUPS];
+    union {
+        int16_t codes[ET_MAX_GROUPS];
+        et_mark mark;
+    };
 } et_item;
 
 /* --- decoder -> playout ----------------------------------------------------------------------------- */
@@ -36,6 +51,7 @@ typedef struct {
 enum et_block_kind {
     ET_BLOCK_PCM = 1,      /* samples: how many belong to this block */
     ET_BLOCK_END,          /* end of the utterance; reason */
+    ET_BLOCK_MARK,         /* end of a sentence of a render; mark */
 };
 
 typedef struct {
@@ -43,6 +59,7 @@ typedef struct {
     uint16_t kind;
     uint16_t reason;
     uint32_t samples;
+    et_mark mark;
 } et_block;
 
 /* --- threads -> loop -------------------------------------------------------------------------------- */
@@ -55,6 +72,7 @@ enum et_event_kind {
     ET_EV_UNDERRUN,        /* playout: the device or the ring ran dry; value: count for this utterance */
     ET_EV_DEVICE,          /* playout: the sink failed; value: negative errno */
     ET_EV_DECODER,         /* decoder: decode failed; value: et_error */
+    ET_EV_SENTENCE,        /* playout: the sink has the whole of a render's sentence; value: samples so far; mark */
 };
 
 typedef struct {
@@ -63,6 +81,7 @@ typedef struct {
     uint16_t reason;
     int64_t value;
     int64_t t_ns;          /* CLOCK_MONOTONIC */
+    et_mark mark;
 } et_event;
 
 /* --- the pipe ---------------------------------------------------------------------------------------- */

@@ -11,8 +11,10 @@ COUNTERS = ("generator_beat", "decoder_beat", "playout_beat", "frames_generated"
             "samples_out", "underruns")
 ITEM_FRAME, ITEM_SEG_BEGIN, ITEM_SEG_END = ET_ITEM_FRAME, ET_ITEM_SEG_BEGIN, ET_ITEM_SEG_END
 ITEM_WAIT = ET_ITEM_WAIT
-ITEM_PAUSE, ITEM_END = ET_ITEM_PAUSE, ET_ITEM_END
-BLOCK_PCM, BLOCK_END = ET_BLOCK_PCM, ET_BLOCK_END
+ITEM_PAUSE, ITEM_END, ITEM_RENDER = ET_ITEM_PAUSE, ET_ITEM_END, ET_ITEM_RENDER
+BLOCK_PCM, BLOCK_END, BLOCK_MARK = ET_BLOCK_PCM, ET_BLOCK_END, ET_BLOCK_MARK
+Mark = tuple[int, float, int, int]
+BEGINNING = (0, 0.0, 0, 0)
 STEP_PREFILL, STEP_FRAME, STEP_DECODE = ET_STEP_PREFILL, ET_STEP_FRAME, ET_STEP_DECODE
 STEP_TALKER, STEP_SAMPLE, STEP_WAIT, STEP_SUBSTEPS = ET_STEP_TALKER, ET_STEP_SAMPLE, ET_STEP_WAIT, ET_STEP_SUBSTEPS
 STEP_DECODER, STEP_PUSH = ET_STEP_DECODER, ET_STEP_PUSH
@@ -26,7 +28,8 @@ cdef tuple _by_number(dict names):
 
 EVENT_NAMES = _by_number({
     ET_EV_FIRST_CHUNK: "first_chunk", ET_EV_STARTED: "started", ET_EV_FINISHED: "finished", ET_EV_DROPPED: "dropped",
-    ET_EV_UNDERRUN: "underrun", ET_EV_DEVICE: "device", ET_EV_DECODER: "decoder"})
+    ET_EV_UNDERRUN: "underrun", ET_EV_DEVICE: "device", ET_EV_DECODER: "decoder",
+    ET_EV_SENTENCE: "sentence"})
 REASON_NAMES = _by_number({
     ET_COMPLETED: "completed", ET_ABORTED: "aborted", ET_REPLACED: "replaced", ET_RUNAWAY: "runaway",
     ET_LIMIT: "limit", ET_DEVICE: "device", ET_ERROR: "error"})
@@ -143,7 +146,10 @@ cdef class Pipe:
         posix_read(self.ptr.loop_fd, &count, sizeof(count))
         out = []
         while et_pipe_next_event(self.ptr, &e):
-            out.append((EVENT_NAMES[e.kind], e.generation, REASON_NAMES[e.reason], e.value, e.t_ns))
+            value = e.value
+            if e.kind == ET_EV_SENTENCE:
+                value = e.value, (e.mark.sentence, e.mark.loudest, e.mark.trailing, e.mark.reserve)
+            out.append((EVENT_NAMES[e.kind], e.generation, REASON_NAMES[e.reason], value, e.t_ns))
         return out
 
     def take_turns(self):
@@ -188,6 +194,16 @@ cdef class Pipe:
                 raise ValueError(f"codes: {len(codes)} given, {self.ptr.config.groups} expected")
             for i in range(self.ptr.config.groups):
                 item.codes[i] = codes[i]
+        with nogil:
+            err = et_pipe_push_item(self.ptr, &item)
+        return ERROR_NAMES[err]
+
+    def push_render(self, uint32_t generation, mark=BEGINNING):
+        cdef et_item item
+        cdef int err
+        memset(&item, 0, sizeof(item))
+        item.generation, item.kind = generation, ITEM_RENDER
+        item.mark.sentence, item.mark.loudest, item.mark.trailing, item.mark.reserve = mark
         with nogil:
             err = et_pipe_push_item(self.ptr, &item)
         return ERROR_NAMES[err]

@@ -235,6 +235,11 @@ static int next_frames(et_pipe *p, et_playout *o, const int16_t **frames)
             et_pipe_consume_end(p);
             return -1;
         }
+        if (front.kind == ET_BLOCK_MARK) {
+            et_pipe_consume_end(p);
+            et_pipe_post_mark(p, &p->playout_events, o->generation, o->samples, &front.mark);
+            continue;
+        }
         /* The silent rest of what has run away is read and forgotten. */
         int64_t may = o->sink->paced ? INT64_MAX : et_pipe_may_have(p, o->generation);
         if (may <= o->samples) {
@@ -387,7 +392,7 @@ static enum et_playout_next discard(et_pipe *p, et_playout *o)
 {
     et_block front;
     while (et_pipe_front(p, &front) && front.generation == o->generation) {
-        if (front.kind == ET_BLOCK_END)
+        if (front.kind != ET_BLOCK_PCM)
             et_pipe_consume_end(p);
         else
             et_pipe_read(p, o->piece, ET_PLAYOUT_PIECE);

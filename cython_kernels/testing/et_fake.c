@@ -192,12 +192,12 @@ static int decoder_decode(et_decoder *base, const int32_t *codes, int n, float *
     if (d->fail_at >= d->frames && d->fail_at < d->frames + n)
         return ET_E_BACKEND;
     for (int f = 0; f < n; f++) {
-        int64_t start = 1031 * (d->frames + f), mix = 0;
+        int64_t start = 1031 * (d->frames + f) + (d->by_chunk ? 89 * n : 0), mix = 0;
         for (int g = 0; g < base->groups; g++)
             mix += (int64_t)codes[f * base->groups + g] * (2 * g + 1);
         start += 257 * mix;
-        int64_t n = d->frames + f;
-        int level = d->n_levels > 0 ? d->levels[n < d->n_levels ? n : d->n_levels - 1] : 0;
+        int64_t at = d->frames + f;
+        int level = d->n_levels > 0 ? d->levels[at < d->n_levels ? at : d->n_levels - 1] : 0;
         for (int i = 0; i < base->samples_per_frame; i++)
             *pcm++ = ldexpf((float)((start + 97LL * i) % 32749 - 16374) / 32768.0f, -level);
     }

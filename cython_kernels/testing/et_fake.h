@@ -59,6 +59,7 @@ typedef struct {
     int fail_at;            /* the call that holds this frame since reset fails, < 0: none */
     uint8_t *levels;        /* [n_levels], owned */
     int n_levels;
+    int by_chunk;           /* the samples depend on how many frames are decoded at once */
     int64_t frames;
 } et_fake_decoder;
 

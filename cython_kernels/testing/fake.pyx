@@ -166,7 +166,8 @@ cdef class FakePredictor(PredictorHandle):
 cdef class FakeDecoder(DecoderHandle):
     cdef et_fake_decoder _d
 
-    def __cinit__(self, groups, samples_per_frame, sizes=(1, 4, 8), *, frame_us=0, fail_at=-1, levels=()):
+    def __cinit__(self, groups, samples_per_frame, sizes=(1, 4, 8), *, frame_us=0, fail_at=-1, levels=(),
+                  bint by_chunk=False):
         cdef int c_sizes[ET_MAX_SIZES]
         cdef int i
         values = list(sizes)
@@ -186,6 +187,7 @@ cdef class FakeDecoder(DecoderHandle):
             for i in range(len(shifts)):
                 self._d.levels[i] = _bounded("levels", shifts[i], 0, 100)
         self._d.n_levels = len(shifts)
+        self._d.by_chunk = by_chunk
         self.decoder = &self._d.base
 
     def __dealloc__(self):

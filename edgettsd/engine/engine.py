@@ -21,7 +21,6 @@ from edgettsd import messages
 from edgettsd.audio import open_sink
 from edgettsd.config import Config
 from edgettsd.engine._api import Reason, Request, State, Voice
-from edgettsd.engine.base import QueueingEngine
 from edgettsd.engine.delivery import Deliveries, Delivery
 from edgettsd.engine.job import Job
 from edgettsd.engine.light import LIGHT_BYTES, single_threads, weight_bytes
@@ -29,6 +28,7 @@ from edgettsd.engine.loader import REFUSALS, describe, in_loader
 from edgettsd.engine.parts import Parts
 from edgettsd.engine.pipeline import Pipeline, Work
 from edgettsd.engine.queue import Entry
+from edgettsd.engine.turns import TurnTaking
 from edgettsd.errors import ModelInvalidError, NotReadyError
 from edgettsd.hw import Plan, adapt, calibration, load_profile, own_isa
 from edgettsd.hw.cache import cache_folder
@@ -50,7 +50,7 @@ def load_bundle_parts(config: Config) -> Parts:
     return BundleParts.load(config)
 
 
-class Engine(QueueingEngine[Job]):
+class Engine(TurnTaking):
     """Speaks with the model of `config`. `load` makes the model's parts, in a thread of its own."""
 
     def __init__(
@@ -73,7 +73,6 @@ class Engine(QueueingEngine[Job]):
         self._handover = threading.Lock()
         self._given_sink = sink
         self._parts: Parts | None = None
-        self._pipeline: Pipeline | None = None
         self._deliveries: Deliveries | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: asyncio.Event | None = None
@@ -133,6 +132,7 @@ class Engine(QueueingEngine[Job]):
         if self._deliveries is not None:
             self._deliveries.ended = self._delivered
             self._deliveries.left = lambda delivery: self._queue.left(delivery.owner)
+            self._deliveries.changed = lambda delivery: self._next()
             self._deliveries.start()
         self._pipeline.pipe.set_paused(self._paused)
         self._phase = State.IDLE
@@ -306,7 +306,7 @@ class Engine(QueueingEngine[Job]):
         """Give the next utterance to the pipeline when it is free."""
         if self._paused or self._phase is not State.IDLE or self._pipeline is None:
             return
-        entry = self._queue.take()
+        entry = self._take()
         if entry is None:
             return
         job, pipeline, info = entry.item, self._pipeline, self._parts.info if self._parts else None
@@ -322,15 +322,9 @@ class Engine(QueueingEngine[Job]):
             asyncio.get_running_loop().call_soon(self._finished, entry, Reason.ERROR)
             return
         pipeline.playout.set_sink(job.delivery.spool if job.delivery else pipeline.sink)
-        job.begun = time.monotonic()
+        job.begun = job.begun or time.monotonic()
         job.underruns_before = pipeline.pipe.counters()["underruns"]
-        job.work = Work(
-            job.request,
-            pipeline.pipe.next_generation(),
-            job.seed,
-            max_frames=max(1, round(seconds / info.frame_seconds)),
-            accepted_ns=int(job.accepted * 1e9),
-        )
+        job.work = self._work(job, pipeline, max(1, round(seconds / info.frame_seconds)))
         pipeline.submit(job.work)
 
     def _begin_delivery(self, entry: Entry[Job], rate: int) -> None:
@@ -354,8 +348,11 @@ class Engine(QueueingEngine[Job]):
                 continue
             job = entry.item
             if name == "started":
-                job.started = t_ns / 1e9
-                self._announce(entry)
+                if not job.started:
+                    job.started = t_ns / 1e9
+                    self._announce(entry)
+            elif name == "sentence":
+                self._sentence_ended(entry, *value)
             elif name == "underrun":
                 # One event may stand for several underruns, because its value counts all of the utterance.
                 job.underruns = value
@@ -365,6 +362,8 @@ class Engine(QueueingEngine[Job]):
                 if job.ending is None and (why := job.explain(Reason(reason))):
                     log.warning("utterance %d: %s: %s", entry.id, reason, why)
                 self._finished(entry, job.ending or Reason(reason))
+            elif name == "dropped" and job.place.leaving and job.ending is None:
+                self._stood_back(entry)
             elif name == "dropped":
                 job.samples = value
                 self._finished(entry, job.ending or Reason.ERROR)
@@ -421,7 +420,7 @@ class Engine(QueueingEngine[Job]):
             job.timeout.cancel()
         if self._queue.active is not entry:
             return
-        if job.work is not None and self._pipeline is not None:
+        if job.work is not None and job.delivery is None and self._pipeline is not None:
             # The counter is read, because events of the last underruns may not have come.
             job.underruns = self._pipeline.pipe.counters()["underruns"] - job.underruns_before
         self._conclude(entry, reason)
@@ -483,7 +482,8 @@ class Engine(QueueingEngine[Job]):
                     work.generation,
                     work.accepted_ns,
                     work.begun_ns,
-                    list(work.results),
-                    int(job.started * 1e9),
+                    job.timeline(),
+                    # Of a render that stood back the steps of its beginning are those of another generation.
+                    0 if job.place.was_away else int(job.started * 1e9),
                 )
         self._events.finished(entry.id, reason, stats)

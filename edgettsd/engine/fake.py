@@ -54,6 +54,9 @@ class _Job:
     request: Request
     ending: Reason | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    # Its reader takes no more for now.
+    full: bool = False
+    task: asyncio.Task[None] | None = None
     frames: int = 0
     began: float = 0.0
 
@@ -74,7 +77,8 @@ class FakeEngine(QueueingEngine[_Job]):
         self._speed = speed
         self._loaded = False
         self._stalled = False
-        self._task: asyncio.Task[None] | None = None
+        # The one that speaks, and renders that stand back.
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def model_name(self) -> str:
@@ -114,8 +118,7 @@ class FakeEngine(QueueingEngine[_Job]):
         """End everything as aborted; idempotent."""
         self._phase = State.STOPPING
         self.abort_all()
-        if self._task is not None:
-            await self._task
+        await asyncio.gather(*self._tasks)
         await self._told()
         self._events.changed()
 
@@ -152,17 +155,28 @@ class FakeEngine(QueueingEngine[_Job]):
             active.item.wake.set()
 
     def _end(self, entry: Entry[_Job], reason: Reason) -> None:
-        if entry is self._queue.active:
+        if entry.item.task is not None:
             entry.item.end(reason)
         else:
             asyncio.get_running_loop().call_soon(self._finished, entry, reason)
 
     def _next(self) -> None:
-        if self._task is not None or self._paused or self._phase is not State.IDLE:
+        if self._paused or self._phase is not State.IDLE:
             return
-        entry = self._queue.take()
-        if entry is not None:
-            self._task = asyncio.get_running_loop().create_task(self._run(entry))
+        active = self._queue.active
+        full = active is not None and active.item.full and active.item.ending is None
+        if full and self._queue.first(_ready):
+            self._queue.put_back()
+        entry = self._queue.take(_ready)
+        if entry is None:
+            return
+        job = entry.item
+        if job.task is not None:
+            job.wake.set()
+            return
+        job.task = asyncio.get_running_loop().create_task(self._run(entry))
+        self._tasks.add(job.task)
+        job.task.add_done_callback(self._tasks.discard)
 
     async def _run(self, entry: Entry[_Job]) -> None:
         job = entry.item
@@ -172,7 +186,7 @@ class FakeEngine(QueueingEngine[_Job]):
         )
         self._events.changed()
         try:
-            reason = await self._speak(job)
+            reason = await self._speak(entry)
         except BrokenPipeError:
             reason = Reason.ABORTED
         except OSError:
@@ -181,24 +195,28 @@ class FakeEngine(QueueingEngine[_Job]):
             # The error is caught here, because nobody awaits this task and the utterance must end.
             log.exception("utterance %d", entry.id)
             reason = Reason.ERROR
-        self._queue.finish()
-        self._task = None
+        if self._queue.active is entry:
+            self._queue.finish()
         self._finished(entry, reason)
         self._next()
         self._events.changed()
 
-    async def _speak(self, job: _Job) -> Reason:
+    async def _speak(self, entry: Entry[_Job]) -> Reason:
+        job = entry.item
         seconds, reason = self._plan(job.request)
         if job.request.fd is not None and job.request.format == "wav":
-            await self._write(job, wav_header(SAMPLE_RATE))
+            await self._write(entry, wav_header(SAMPLE_RATE))
         for _ in range(round(seconds / FRAME_SECONDS)):
             await self._wait(job, FRAME_SECONDS / self._speed)
-            while self._paused and job.ending is None:
+            if job.ending is None and self._queue.active is entry and self._queue.goes_first(_ready):
+                self._queue.put_back()
+                self._next()
+            while (self._paused or self._queue.active is not entry) and job.ending is None:
                 await self._wait(job, None)
             if job.ending is not None:
                 return job.ending
             if job.request.fd is not None:
-                await self._write(job, _tone(job.frames, job.request.options.volume))
+                await self._write(entry, _tone(job.frames, job.request.options.volume))
             job.frames += 1
         return job.ending or reason
 
@@ -224,8 +242,10 @@ class FakeEngine(QueueingEngine[_Job]):
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(job.wake.wait(), seconds)
 
-    async def _write(self, job: _Job, data: bytes) -> None:
-        """Write everything unless stopped; raises OSError. The loop never blocks on the reader."""
+    async def _write(self, entry: Entry[_Job], data: bytes) -> None:
+        """Write everything unless stopped; raises OSError. The loop never blocks on the reader, and others
+        speak while it takes nothing."""
+        job = entry.item
         fd = job.request.fd
         assert fd is not None
         loop = asyncio.get_running_loop()
@@ -240,11 +260,15 @@ class FakeEngine(QueueingEngine[_Job]):
             if room.poll(0):
                 data = data[os.write(fd, data[: select.PIPE_BUF]) :]
                 continue
+            job.full = True
+            self._next()
             loop.add_writer(fd, job.wake.set)
             try:
                 await self._wait(job, None)
             finally:
                 loop.remove_writer(fd)
+                job.full = False
+                self._next()
 
     def _finished(self, entry: Entry[_Job], reason: Reason) -> None:
         job = entry.item
@@ -255,6 +279,11 @@ class FakeEngine(QueueingEngine[_Job]):
         if job.began:
             stats["wall_seconds"] = time.monotonic() - job.began
         self._events.finished(entry.id, reason, stats)
+
+
+def _ready(job: _Job) -> bool:
+    """Whether it could speak."""
+    return not job.full
 
 
 def _tone(frame: int, volume: float) -> bytes:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgettsd.descriptors import close_later
@@ -14,6 +14,7 @@ from edgettsd.engine._api import Reason, Request
 from edgettsd.engine.delivery import Delivery
 from edgettsd.engine.parts import ModelInfo
 from edgettsd.engine.pipeline import Work
+from edgettsd.engine.place import Place, timeline
 from edgettsd.errors import DeviceBusyError
 
 
@@ -37,6 +38,7 @@ class Job:
     underruns: int = 0
     underruns_before: int = 0
     timeout: asyncio.TimerHandle | None = None
+    place: Place = field(default_factory=Place)
 
     def release(self) -> None:
         """Close the client's descriptor where no delivery has done it."""
@@ -60,6 +62,11 @@ class Job:
             self.error = DeviceBusyError().dbus_name
         return self.ending
 
+    def timeline(self) -> list[dict[str, Any]]:
+        """Where the generator's time went, for the attribution."""
+        results = list(self.work.results) if self.work is not None else []
+        return timeline(results, self.place.away(time.monotonic_ns()))
+
     def figures(self, info: ModelInfo | None) -> dict[str, Any]:
         """What Finished tells of it."""
         stats: dict[str, Any] = {"seed": self.seed}
@@ -72,7 +79,7 @@ class Job:
         if self.delivery is not None:
             # Only what the reader has taken counts as heard.
             self.samples = self.delivery.spool.delivered // 2
-        results = list(self.work.results)
+        results = self.work.made
         frames = sum(r["frames"] for r in results)
         stats.update(
             frames=frames,
@@ -82,6 +89,9 @@ class Job:
             queued_seconds=round(self.begun - self.accepted, 3),
             underruns=self.underruns,
         )
+        if self.place.was_away:
+            away = self.place.away(time.monotonic_ns())
+            stats["away_seconds"] = round(sum(end - begin for begin, end in away) / 1e9, 3)
         if self.started:
             stats["ttfa_ms"] = round((self.started - self.accepted) * 1000, 1)
         if frames and info:

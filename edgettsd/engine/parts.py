@@ -135,6 +135,8 @@ class FakeParts:
     script: Sequence[int] = ()
     period: int = 0
     levels: Sequence[int] = ()
+    # Samples depend on how many frames are decoded at once.
+    by_chunk: bool = False
     groups: int = 8
     hidden: int = 8
     sample_rate: int = 24_000
@@ -216,6 +218,7 @@ class FakeParts:
             frame_us=self.decode_us,
             fail_at=self.decoder_fail_at,
             levels=self.levels,
+            by_chunk=self.by_chunk,
         )
 
     def tables(self) -> Sequence[npt.NDArray[Any]]:

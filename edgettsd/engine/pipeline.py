@@ -23,6 +23,7 @@ from cython_kernels.pipe import (
     ITEM_PAUSE,
     ITEM_WAIT,
     REASON_NAMES,
+    Mark,
     Pipe,
     SinkHandle,
     use_huge_pages,
@@ -66,6 +67,27 @@ class Work:
     begun_ns: int = 0
     # Waited for the text of the sentence that comes next.
     text_ns: int = 0
+    # Where this generation of a render begins, which may be one of several; None: speech for the device.
+    mark: Mark | None = None
+    # The same render before it stood back. The generator thread takes the script from there, because it alone
+    # knows whether one was made.
+    before: Work | None = None
+
+    @property
+    def made(self) -> list[dict[str, Any]]:
+        """Figures of the sentences, each once: of one that was made again those of the last time."""
+        return [result for result in list(self.results) if not result.get("again")]
+
+    def go_on(self) -> int:
+        """Begin at the mark: what was made of later sentences is made again. The first sentence to make."""
+        if self.before is not None:
+            self.script, self.begun_ns, self.before = self.before.script, self.before.begun_ns, None
+        self.begun_ns = self.begun_ns or time.monotonic_ns()
+        first = self.mark[0] if self.mark is not None else 0
+        for result in self.results:
+            if result["sentence"] >= first:
+                result["again"] = True
+        return first
 
 
 # Called in the generator thread with the work, how the work ended, and the error behind Reason.ERROR.
@@ -294,34 +316,35 @@ class Pipeline:
 
     def _generate(self, work: Work) -> Reason:
         """All sentences of an utterance, and its end, into the pipe."""
-        work.begun_ns = time.monotonic_ns()
+        index, made = work.go_on(), work.made
         script = work.script = work.script or self._script(work.request)
-        reason, left, index = Reason.COMPLETED, work.max_frames, 0
-        if not self._known(work, script, 0):
+        reason = Reason(made[-1]["reason"]) if made else Reason.COMPLETED
+        left = work.max_frames - sum(result["frames"] for result in made)
+        if not self._known(work, script, index):
             return Reason.ABORTED
         prebuffer = self._config.audio.prebuffer_ms * self._parts.info.sample_rate // 1000
         expected = min(script.expected_frames, work.max_frames)
         self.pipe.set_plan(max(prebuffer, self._slower_start(expected)), expected)
         self.pipe.set_gain(work.request.options.volume)
-        while index < len(script):
+        if work.mark is not None:
+            self.pipe.push_render(work.generation, work.mark)
+        while reason is Reason.COMPLETED and left > 0 and index < len(script):
             if index:
                 self._pause(work)
             result = self._sentence(work, index, script[index], left)
-            work.results.append(_with_wait(result, work.text_ns))
+            work.results.append({**_with_wait(result, work.text_ns), "sentence": index})
             work.text_ns = 0
             reason = Reason(result["reason"])
             left -= result["frames"]
             index += 1
             if reason is Reason.ERROR:
                 raise RuntimeError(f"frame loop: {result['error']} at frame {result['frames']}")
-            if reason is not Reason.COMPLETED:
-                break
-            if left <= 0:
-                reason = Reason.LIMIT
-                break
-            if not self._known(work, script, index):
-                return Reason.ABORTED
-            self.pipe.set_expected(min(script.expected_frames, work.max_frames))
+            if reason is Reason.COMPLETED and left > 0:
+                if not self._known(work, script, index):
+                    return Reason.ABORTED
+                self.pipe.set_expected(min(script.expected_frames, work.max_frames))
+        if reason is Reason.COMPLETED and left <= 0:
+            reason = Reason.LIMIT
         if left <= work.max_frames - _MEASURED_FRAMES:
             self._measured_speed = self._speed
         if reason is not Reason.ABORTED:

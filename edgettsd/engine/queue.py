@@ -138,6 +138,14 @@ class UtteranceQueue(Generic[T]):
         self._active = entry
         return entry
 
+    def goes_first(self, ready: Callable[[T], bool] | None = None) -> bool:
+        """Whether something that is ready goes before the active utterance, a render: it has a higher
+        priority, or is for the device with the same one. False when none or no render is active."""
+        first = self.first(ready)
+        if self._active is None or not self._active.render or first is None:
+            return False
+        return first.place[:2] < self._active.place[:2]
+
     def put_back(self) -> Entry[T]:
         """The active utterance waits again, in its old place, and goes on when it is taken anew; returns it.
 

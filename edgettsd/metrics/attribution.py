@@ -15,6 +15,7 @@ PARTS = {
     "turns": "turn_ns",
     "text": "text_ns",
     "network": "network_ns",
+    "away": "away_ns",
 }
 SHARES = ("queued", "front_end", *PARTS, "loop", "tail")
 
@@ -26,8 +27,9 @@ def attribution(
 
     `segments` are results of `FrameSource.segment`. queued: before the utterance's turn; front_end: text and
     prompts; wait: enough was buffered; turns: the decoder computed, where both stages share CPUs; text:
-    waited for text that still grows; network: waited for frames that come from elsewhere; loop: what is in no
-    other share of the frame loop; tail: from the last frame to the end, in which the rest is decoded
+    waited for text that still grows; network: waited for frames that come from elsewhere; away: a render
+    stood back for others; loop: what is in no other share of the frame loop; tail: from the last frame to the
+    end, in which the rest is decoded
     and heard. Times are CLOCK_MONOTONIC; begun_ns 0: never begun.
     """
     shares = dict.fromkeys(SHARES, 0)

@@ -11,10 +11,11 @@ import asyncio
 import os
 from typing import Any
 
-from engine_rig import DEVICE, Rig, heard_as_told, with_config
+from engine_rig import DEVICE, Rig, heard_as_told, with_config, with_delivery
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from render_reader import Reader, read_as_told
 
 from cython_kernels.fake_sink import FakeSink
 from edgettsd.engine._api import Priority, State
@@ -38,6 +39,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.accepted: dict[int, tuple[str, float, int]] = {}
         self.heard_at_end: dict[int, int] = {}
         self.pauses: set[str] = set()
+        self.readers: dict[int, Reader] = {}
 
     @initialize(
         xrun_at=st.integers(-1, 40_000),
@@ -45,8 +47,11 @@ class EngineMachine(RuleBasedStateMachine):
         pace=st.sampled_from([0, 200, 2000]),
         open_fails=st.integers(0, 2),
         fade_ms=st.sampled_from([0, 5, 20]),
+        max_wait_ms=st.sampled_from([0, 5, 1000]),
     )
-    def begin(self, xrun_at: int, fail_at: int, pace: int, open_fails: int, fade_ms: int) -> None:
+    def begin(
+        self, xrun_at: int, fail_at: int, pace: int, open_fails: int, fade_ms: int, max_wait_ms: int
+    ) -> None:
         self.fade_ms, self.xrun_at = fade_ms, xrun_at
         sink = FakeSink(
             speed=60.0,
@@ -60,8 +65,12 @@ class EngineMachine(RuleBasedStateMachine):
             fade_ms=fade_ms,
         )
         config = with_config(
-            queue_limit=LIMIT, client_limit=LIMIT - 2, sentence_pause_ms=PAUSE * 1000 // 24_000
+            queue_limit=LIMIT,
+            client_limit=LIMIT - 2,
+            sentence_pause_ms=PAUSE * 1000 // 24_000,
+            max_wait_ms=max_wait_ms,
         )
+        config = with_delivery(config, spool_memory_kib=64, spool_mib=0)
         self.rig = Rig(FakeParts(eos_after=FRAMES, step_us=pace), sink, config)
         self.run(self.rig.engine.start())
 
@@ -76,11 +85,21 @@ class EngineMachine(RuleBasedStateMachine):
         interrupt=st.booleans(),
         bound=st.booleans(),
         sentences=st.integers(0, 2),
+        reads=st.sampled_from([None, None, (0.0, 1 << 30), (0.002, 1 << 30), (0.0, 10_000)]),
     )
-    def speak(self, client: str, priority: Priority, interrupt: bool, bound: bool, sentences: int) -> None:
+    def speak(
+        self,
+        client: str,
+        priority: Priority,
+        interrupt: bool,
+        bound: bool,
+        sentences: int,
+        reads: tuple[float, int] | None,
+    ) -> None:
         # The volume tells apart what was heard.
         volume = 1.0 - 0.004 * (len(self.accepted) % 200)
-        waiting = self.rig.engine.queue_length
+        waiting = self.rig.engine.queue_length + self.rig.engine.stats()["deliveries"]
+        reader = Reader(reads[0], most=reads[1]) if reads else None
 
         async def call() -> int:
             return self.rig.say(
@@ -90,15 +109,21 @@ class EngineMachine(RuleBasedStateMachine):
                 interrupt=interrupt,
                 client_bound=bound,
                 volume=volume,
+                fd=reader.writer if reader else None,
             )
 
         try:
             utterance = self.run(call())
         except QueueFullError:
             assert waiting >= LIMIT - 2
+            if reader:
+                os.close(reader.writer)
+                assert reader.all() == b""
             return
         assert utterance not in self.accepted
         self.accepted[utterance] = (client, volume, sentences)
+        if reader:
+            self.readers[utterance] = reader
 
     @rule(client=st.sampled_from(CLIENTS), back=st.integers(-1, 12))
     def abort(self, client: str, back: int) -> None:
@@ -166,7 +191,8 @@ class EngineMachine(RuleBasedStateMachine):
         assert len(ids) == len(set(ids))
         assert set(ids) <= set(self.accepted)
         assert set(rig.started) <= set(self.accepted)
-        assert engine.queue_length <= LIMIT
+        # A render that stands back was accepted before.
+        assert engine.queue_length <= LIMIT + 1
         assert set(engine.paused_by) == self.pauses
         assert (engine.state is State.PAUSED) == bool(self.pauses)
         open_ones = set(self.accepted) - set(ids)
@@ -200,7 +226,13 @@ class EngineMachine(RuleBasedStateMachine):
             self.loop.close()
 
     def check_what_was_heard(self) -> None:
-        told = {utterance: (volume, n) for utterance, (_, volume, n) in self.accepted.items()}
+        told = {}
+        reasons = dict(self.rig.finished)
+        for utterance, (_, volume, sentences) in self.accepted.items():
+            told[utterance] = (volume, 0 if utterance in self.readers else sentences)
+            if reader := self.readers.get(utterance):
+                reason = reasons[utterance]
+                assert read_as_told(reader, reason, volume, sentences, FRAMES, PAUSE) == ""
         assert heard_as_told(self.rig, told, FRAMES, PAUSE, self.fade_ms, self.xrun_at) == ""
 
 

@@ -44,7 +44,10 @@ class Driver:
         self.ends: dict[int, Reason] = {}
         self.order: list[int] = []
         self.bytes: dict[int, asyncio.Task[bytes]] = {}
-        engine.subscribe(finished=self._on_finished)
+        self.starts: list[int] = []
+        engine.subscribe(
+            started=lambda utterance, info: self.starts.append(utterance), finished=self._on_finished
+        )
 
     def _on_finished(self, utterance: int, reason: Reason, stats: Any) -> None:
         assert utterance not in self.ends, "finished twice"
@@ -54,12 +57,32 @@ class Driver:
     def say(self, priority: Priority, *, client: str = ":1.1", interrupt: bool = False) -> int:
         return self.engine.speak(Request(TEXT, SpeakOptions(priority=priority, interrupt=interrupt), client))
 
-    def render(self, priority: Priority, *, client: str = ":1.1", interrupt: bool = False) -> int:
+    def render(
+        self,
+        priority: Priority,
+        *,
+        client: str = ":1.1",
+        interrupt: bool = False,
+        text: str = TEXT,
+        read: asyncio.Event | None = None,
+    ) -> int:
+        """A render whose reader reads at once, or from the event on."""
         reader, writer = os.pipe()
         options = SpeakOptions(priority=priority, interrupt=interrupt)
-        utterance = self.engine.speak(Request(TEXT, options, client, writer))
-        self.bytes[utterance] = asyncio.create_task(asyncio.to_thread(_read_all, reader))
+        utterance = self.engine.speak(Request(text, options, client, writer))
+
+        async def take() -> bytes:
+            if read is not None:
+                await read.wait()
+            return await asyncio.to_thread(_read_all, reader)
+
+        self.bytes[utterance] = asyncio.create_task(take())
         return utterance
+
+    async def started(self, utterance: int) -> None:
+        async with asyncio.timeout(20):
+            while utterance not in self.starts:
+                await asyncio.sleep(0.005)
 
     async def all_ended(self, count: int) -> None:
         async with asyncio.timeout(20):
@@ -90,7 +113,7 @@ def test_renders_at_the_same_time_are_all_delivered(engine: Engine, priority: Pr
     async def test(d: Driver) -> None:
         ids = [d.render(priority, client=f":1.{n}") for n in range(3)]
         await d.all_ended(3)
-        assert d.order == ids and set(d.ends.values()) == {Reason.COMPLETED}
+        assert d.starts == ids and set(d.ends.values()) == {Reason.COMPLETED}
         got = [await d.bytes[utterance] for utterance in ids]
         assert all(len(data) == 2 * 1920 * FRAMES for data in got)
         if isinstance(engine, RealEngine):
@@ -148,3 +171,82 @@ def test_a_waiting_notification_for_the_device_is_dropped_by_speech_alone(engine
         assert set(d.order) == {first, second, notification}
 
     drive(engine, test)
+
+
+LONG = "Hello. " * 40 + "fake:seconds=80"
+
+
+@pytest.mark.parametrize("priority", [Priority.IMPORTANT, Priority.MESSAGE])
+def test_a_long_render_stands_back_for_speech(engine: Engine, priority: Priority) -> None:
+    async def test(d: Driver) -> None:
+        long = d.render(Priority.MESSAGE, text=LONG)
+        await d.started(long)
+        speech = d.say(priority)
+        await d.started(speech)
+        assert long not in d.ends and d.engine.active == speech
+        await d.all_ended(2)
+        assert d.order == [speech, long] and set(d.ends.values()) == {Reason.COMPLETED}
+        assert d.starts == [long, speech], "it starts once"
+        assert len(await d.bytes[long]) == 2 * 1920 * 1000 + silence(engine, 39)
+
+    drive(engine, test)
+
+
+def test_a_long_render_does_not_stand_back_for_speech_of_a_lower_priority(engine: Engine) -> None:
+    async def test(d: Driver) -> None:
+        long = d.render(Priority.MESSAGE, text=LONG)
+        await d.started(long)
+        speech, other = d.say(Priority.TEXT), d.render(Priority.MESSAGE)
+        await d.all_ended(3)
+        assert d.starts == [long, other, speech]
+
+    drive(engine, test)
+
+
+def test_speech_is_not_held_up_for_a_render(engine: Engine) -> None:
+    async def test(d: Driver) -> None:
+        speech = d.say(Priority.PROGRESS)
+        await d.started(speech)
+        render = d.render(Priority.IMPORTANT)
+        await d.all_ended(2)
+        assert d.starts == [speech, render]
+
+    drive(engine, test)
+
+
+def test_others_go_on_while_a_reader_takes_nothing(engine: Engine) -> None:
+    async def test(d: Driver) -> None:
+        read = asyncio.Event()
+        stuck = d.render(Priority.IMPORTANT, text=LONG, read=read)
+        await d.started(stuck)
+        await asyncio.sleep(0.1)
+        others = [d.say(Priority.PROGRESS), d.render(Priority.TEXT, client=":1.2")]
+        await d.all_ended(2)
+        assert set(d.order) == set(others)
+        read.set()
+        await d.all_ended(3)
+        assert set(d.ends.values()) == {Reason.COMPLETED}
+        assert len(await d.bytes[stuck]) == 2 * 1920 * 1000 + silence(engine, 39)
+
+    drive(engine, test)
+
+
+def test_a_render_that_stands_back_can_be_aborted(engine: Engine) -> None:
+    async def test(d: Driver) -> None:
+        renders = [d.render(Priority.MESSAGE, text=LONG, client=f":1.{n}") for n in range(3)]
+        await d.started(renders[0])
+        speech = d.say(Priority.IMPORTANT)
+        await d.started(speech)
+        assert d.engine.abort(renders[0], ":1.0") is True
+        await d.all_ended(1)
+        assert d.ends == {renders[0]: Reason.ABORTED}
+        assert d.engine.abort_all() == 3
+        await d.all_ended(4)
+        assert set(d.ends.values()) == {Reason.ABORTED}
+
+    drive(engine, test)
+
+
+def silence(engine: Engine, gaps: int) -> int:
+    """Bytes of the pauses between sentences."""
+    return 2 * 4800 * gaps if isinstance(engine, RealEngine) else 0
