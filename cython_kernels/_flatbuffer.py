@@ -39,10 +39,10 @@ class Buffer:
         self.raw = data
         self.size = len(data)
         self._u8 = np.frombuffer(data, np.uint8)
-        self._u16 = np.frombuffer(data, "<u2", self.size // 2)
-        self._u32 = np.frombuffer(data, "<u4", self.size // 4)
-        self._i32 = self._u32.view("<i4")
-        self._i64 = np.frombuffer(data, "<i8", self.size // 8)
+        self._u16: npt.NDArray[np.uint16] = np.frombuffer(data, "<u2", self.size // 2)
+        self._u32: npt.NDArray[np.uint32] = np.frombuffer(data, "<u4", self.size // 4)
+        self._i32: npt.NDArray[np.int32] = np.frombuffer(data, "<i4", self.size // 4)
+        self._i64: npt.NDArray[np.int64] = np.frombuffer(data, "<i8", self.size // 8)
 
     def u8(self, pos: Ints) -> Ints:
         """The bytes at these places."""

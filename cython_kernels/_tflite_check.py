@@ -9,8 +9,8 @@ import mmap
 import os
 import stat
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -117,8 +117,13 @@ class _Model:
     stored: Ints
 
 
-def _one(place: str) -> Any:
+def _one(place: str) -> Callable[[int], str]:
     return lambda index: place
+
+
+def _says(text: str, *values: Ints | int) -> Callable[[int], str]:
+    """The text with the values of the table in question."""
+    return lambda i: text.format(*(v[i] if isinstance(v, np.ndarray) else v for v in values))
 
 
 def _check_model(buffer: Buffer) -> None:
@@ -223,9 +228,7 @@ def _check_tensors(model: _Model, tensors: Tables) -> Bools:
         also = has & (signature.n > 0)
         other = np.where(also, tensors.buffer.i32(np.where(also, signature.pos + 4 * axis, 0)), dim)
         good = (dim > 0) & (other == dim) & (count <= MAX_BYTES // np.maximum(dim, 1))
-        tensors.require(
-            good, lambda i, dim=dim, axis=axis: f"dimension {axis} is {dim[i]}, allowed is a fixed size"
-        )
+        tensors.require(good, _says("dimension {} is {}, allowed is a fixed size", axis, dim))
         dims[:, axis] = dim
         count *= dim
     size = (count * bits + 7) // 8
@@ -239,7 +242,8 @@ def _check_tensors(model: _Model, tensors: Tables) -> Bools:
     good = (stored == 0) | (stored == size)
     tensors.require(good, lambda i: f"{stored[i]} bytes of data, expected {size[i]}")
     _check_quantization(tensors, shape, dims)
-    return stored != 0
+    constant: Bools = stored != 0
+    return constant
 
 
 def _check_quantization(tensors: Tables, shape: Vectors, dims: Ints) -> None:
@@ -307,7 +311,7 @@ def _check_options(operators: Tables, codes: Ints) -> None:
         wanted, fields = RULES[code][0], RULES[code][5]
         of_it = codes == code
         good = ~of_it | (((kind == 0) | (kind == wanted)) & ((kind == 0) == (at == 0)))
-        operators.require(good, lambda i, wanted=wanted: f"options of type {kind[i]}, expected {wanted}")
+        operators.require(good, _says("options of type {}, expected {}", kind, wanted))
         if "s" in fields:
             operators.require(~of_it | (at > 0), "options are missing")
         _check_fields(operators.subset(of_it & (at > 0), at), fields)
@@ -322,13 +326,11 @@ def _check_fields(options: Tables, fields: str) -> None:
         elif kind in "sd":
             value = options.scalar(number, 4, 1 if kind == "d" else 0)
             good = (value >= 1) & (value <= _MOST_STEP)
-            options.require(
-                good, lambda i, n=number, v=value: f"option {n} is {v[i]}, allowed 1 to {_MOST_STEP}"
-            )
+            options.require(good, _says("option {} is {}, allowed 1 to {}", number, value, _MOST_STEP))
         else:
             value = options.scalar(number, 1 if kind == "b" else 4)
             if kind == "b":
-                options.require(value <= _MOST_BYTE, lambda i, n=number, v=value: f"option {n} is {v[i]}")
+                options.require(value <= _MOST_BYTE, _says("option {} is {}", number, value))
     for number in range(len(fields), (int(options.vsize.max(initial=0)) - 4) // 2):
         options.absent(number, "an unknown option is")
 
@@ -340,7 +342,7 @@ def _check_signatures(signatures: Tables, n_tensors: list[int]) -> None:
     signatures.require(good, "it has no name or graph")
     for i in range(signatures.n):
         for vectors in (ins, outs):
-            names = signatures.tables(vectors, i, lambda j, i=i: f"signature {i}")
+            names = signatures.tables(vectors, i, _one(f"signature {i}"))
             names.text(0)
             tensor = names.scalar(1, 4)
             good = (names.target(0) > 0) & (tensor >= 0) & (tensor < n_tensors[int(graph[i])])
