@@ -26,7 +26,6 @@ class Counted:
     """One pattern in the place of a compiled one; `steps` is what it has taken so far."""
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
-        sys.setrecursionlimit(100_000)
         self._real = pattern
         self._tree = list(parser.parse(pattern.pattern, pattern.flags))
         self._ignore_case = bool(pattern.flags & re.IGNORECASE)
@@ -38,7 +37,13 @@ class Counted:
         """As of a pattern."""
         match = self._real.match(text, at)
         self._text, self._groups = text, {}
-        end = self._sequence(self._tree, 0, at, _stay)
+        # The walk is as deep as the text is long; other code relies on the limit that was.
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(100_000)
+        try:
+            end = self._sequence(self._tree, 0, at, _stay)
+        finally:
+            sys.setrecursionlimit(limit)
         assert end == (match.end() if match else None), (self._real.pattern, text, at)
         return match
 
