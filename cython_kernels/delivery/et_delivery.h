@@ -50,7 +50,8 @@ et_store *et_store_new(const char *folder, uint64_t bytes, int *err);
 void et_store_stop(et_store *s);
 /* The same, and the maker's reference; deliveries that still run keep what they need. */
 void et_store_release(et_store *s);
-/* An eventfd that is readable when a delivery is over, finds its spool full, or has room again. */
+/* An eventfd that is readable when a delivery is over, finds its spool full, or has room again, and when
+ * the overflow file fails. */
 int et_store_bell(const et_store *s);
 /* Bytes in the overflow file; and the errno with which it failed last, 0 when it did not. */
 uint64_t et_store_used(et_store *s);

@@ -50,6 +50,7 @@ static bool write_slot(et_store *s, int slot)
     if (gone == ET_SLOT)
         return true;
     atomic_store(&s->failed, errno ? errno : EIO);
+    et_wake(s->bell_fd);
     s->retry_ns = et_now_ns() + (int64_t)RETRY_MS * 1000000;
     return false;
 }

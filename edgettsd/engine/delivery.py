@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from cython_kernels.delivery import LOST, Spool, Store
 from edgettsd.config import DeliveryConfig
 from edgettsd.engine._api import Reason
 from edgettsd.hw.cache import cache_folder
+
+log = logging.getLogger(__name__)
 
 # Seconds between interruptions of a writer that is to leave; how long they go on; and between those that come
 # later.
@@ -137,7 +140,10 @@ class Deliveries:
         self.ended: Callable[[Delivery], None] = lambda delivery: None
         self.left: Callable[[Delivery], None] = lambda delivery: None
         self.changed: Callable[[Delivery], None] = lambda delivery: None
-        self._store = Store(cache_folder() if config.spool_mib else None, config.spool_mib << 20)
+        self._folder = cache_folder() if config.spool_mib else None
+        self._store = Store(self._folder, config.spool_mib << 20)
+        # Errors of the overflow file that were logged.
+        self._told: set[int] = set()
         self._running: dict[int, Delivery] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -169,13 +175,11 @@ class Deliveries:
         """How many there are, and what they hold in the overflow file."""
         return {"deliveries": len(self._running), "spool_file_bytes": self._store.used}
 
-    @property
-    def store_error(self) -> str:
-        """Why the overflow file could not be used last; empty when it could."""
-        return os.strerror(self._store.failed) if self._store.failed else ""
-
     def _on_bell(self) -> None:
         os.eventfd_read(self._store.bell)
+        if (failed := self._store.failed) and failed not in self._told:
+            self._told.add(failed)
+            log.warning("overflow file in %s: %s; readers set the pace", self._folder, os.strerror(failed))
         for delivery in list(self._running.values()):
             delivery.bell()
 

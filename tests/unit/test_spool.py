@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import os
@@ -22,9 +23,10 @@ import pytest
 from audio_rigs import Player, noise
 
 from cython_kernels.delivery import LOST, MIN_MEMORY, Spool, Store, descriptor_kind
-from edgettsd.config import Config, ConfigError
+from edgettsd.config import Config, ConfigError, DeliveryConfig
+from edgettsd.engine import delivery
 from edgettsd.engine._api import Reason
-from edgettsd.engine.delivery import explain
+from edgettsd.engine.delivery import Deliveries, Delivery, explain
 
 pytest_plugins = ("audio_rigs",)
 
@@ -391,6 +393,32 @@ def test_all_spools_together_keep_within_the_files_size(player: Player, tmp_path
     until(lambda: store.used == 0)
     for r, _ in pipes:
         os.close(r)
+
+
+def test_an_overflow_file_that_fails_is_logged_once(
+    player: Player, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(delivery, "cache_folder", lambda: tmp_path / "gone")
+    ends: list[Delivery] = []
+
+    async def main() -> None:
+        deliveries = Deliveries(DeliveryConfig(spool_memory_kib=64))
+        deliveries.ended = ends.append
+        deliveries.start()
+        r, w = os.pipe()
+        made = deliveries.begin(None, w, "s16le", 24_000)
+        player.say(made.spool, noise(120_000))
+        async with asyncio.timeout(10):
+            while "gone" not in caplog.text:
+                await asyncio.sleep(0.01)
+            reading = Reading(r)
+            while not ends:
+                await asyncio.sleep(0.01)
+        assert reading.all() == noise(120_000).tobytes() and ends == [made] and made.failure is None
+        deliveries.close()
+
+    asyncio.run(main())
+    assert caplog.text.count(os.strerror(errno.ENOENT)) == 1
 
 
 def test_what_cannot_be_read_back_is_told_as_an_error() -> None:
