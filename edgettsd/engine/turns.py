@@ -19,6 +19,9 @@ from edgettsd.engine.job import Job
 from edgettsd.engine.pipeline import Pipeline, Work
 from edgettsd.engine.queue import Entry
 
+# A spool that spills into its file is full for some milliseconds now and then: nobody stands back for that.
+FULL_SECONDS = 0.05
+
 
 class Turns:
     """Tells when the render in the pipeline stands back: `stand_back()` is called then.
@@ -60,15 +63,23 @@ class TurnTaking(QueueingEngine[Job]):
         super().__init__(config)
         self._pipeline: Pipeline | None = None
         self._turns = Turns(config.engine.max_wait_ms / 1000, self._stand_back)
+        self._look_again: asyncio.TimerHandle | None = None
 
     def _look_who_goes_first(self) -> None:
         """The queue or a spool has changed: the render in the pipeline may have to stand back."""
-        if self._is_stuck():
+        waits = self._waits_for_its_reader()
+        if waits >= FULL_SECONDS:
             self._turns.now()
         elif self._may_stand_back() and self._queue.goes_first(_is_ready):
             self._turns.wait()
         else:
             self._turns.nobody()
+        if self._look_again is not None:
+            self._look_again.cancel()
+            self._look_again = None
+        if 0 <= waits < FULL_SECONDS:
+            loop = asyncio.get_running_loop()
+            self._look_again = loop.call_later(FULL_SECONDS - waits, self._look_who_goes_first)
 
     def _may_stand_back(self) -> bool:
         entry = self._queue.active
@@ -77,11 +88,14 @@ class TurnTaking(QueueingEngine[Job]):
         job = entry.item
         return job.work is not None and job.ending is None and not job.place.leaving
 
-    def _is_stuck(self) -> bool:
-        """Whether the render in the pipeline waits for its reader while others could go on."""
+    def _waits_for_its_reader(self) -> float:
+        """For how many seconds the render in the pipeline has, while others could go on; -1: it does not."""
         entry = self._queue.active
-        full = entry is not None and self._may_stand_back() and _is_full(entry.item)
-        return full and self._queue.first(_is_ready) is not None
+        delivery = entry.item.delivery if entry is not None else None
+        since = delivery.spool.full_since if delivery is not None else 0
+        if not since or not self._may_stand_back() or self._queue.first(_is_ready) is None:
+            return -1.0
+        return (time.monotonic_ns() - since) / 1e9
 
     def _stand_back(self) -> None:
         """Take the render off the pipeline, if it still must; playout tells when it is done with it."""
@@ -89,7 +103,7 @@ class TurnTaking(QueueingEngine[Job]):
         if entry is None or pipeline is None or not self._may_stand_back():
             return
         # What came first may have been aborted meanwhile.
-        if self._is_stuck() or self._queue.goes_first(_is_ready):
+        if self._waits_for_its_reader() >= FULL_SECONDS or self._queue.goes_first(_is_ready):
             entry.item.place.leaving = True
             pipeline.pipe.next_generation()
 
