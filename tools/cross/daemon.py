@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from edgettsd import daemon
-from edgettsd.engine import pipeline
+from edgettsd.engine.sources import local
 
 
-class Recording(pipeline.Generator):
+class Recording(local.Generator):
     """The frame loop, which here collects the codes too."""
 
     codes: ClassVar[list[Any]] = []
@@ -28,7 +28,7 @@ class Recording(pipeline.Generator):
 
 
 if __name__ == "__main__":
-    pipeline.Generator = Recording  # type: ignore[misc]
+    local.Generator = Recording  # type: ignore[misc]
     status = daemon.main(sys.argv[2:])
     np.save(sys.argv[1], np.concatenate(Recording.codes))
     sys.exit(status)
