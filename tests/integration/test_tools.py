@@ -116,6 +116,31 @@ def test_without_the_installed_package_the_tool_says_why(tool: str, tmp_path: Pa
     assert "hint: run tools/try once" in done.stderr
 
 
+@pytest.mark.parametrize("tool", ["convert", "make_checkpoint", "boards"])
+def test_in_half_an_environment_the_tool_says_why(tool: str, tmp_path: Path) -> None:
+    """As tools/try leaves it when pip is interrupted: there is an interpreter, and nothing else."""
+    shutil.copytree(ROOT / "tools", tmp_path / "tools", symlinks=True)
+    shutil.copytree(ROOT / "edgettsd", tmp_path / "edgettsd")
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {Path(sys.executable).resolve()} -S "$@"\n')
+    python.chmod(0o755)
+    command, environment = [tmp_path / "tools" / tool, "--help"], {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    lacks, hint = done.stderr.splitlines()
+    assert lacks == f"error: {python} lacks packages: ModuleNotFoundError: No module named 'numpy'"
+    assert hint.startswith("hint: run tools/try once")
+
+
+def test_an_oracle_without_its_interpreter_says_which(tmp_path: Path) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "EDGETTSD_EVAL_PYTHON": "/nowhere/python"}
+    command = [ROOT / "tools" / "oracle", "CHECKPOINT", tmp_path / "out"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "/nowhere/python is missing" in done.stderr and "hint: EDGETTSD_EVAL_PYTHON" in done.stderr
+
+
 def _oracle(tmp_path: Path, pip: str, copied: bool = False) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """tools/oracle --prepare in a repository of its own, with `pip` in the place of the installation."""
     if not copied:

@@ -73,3 +73,21 @@ def test_pip_is_told_so_and_what_the_user_wants_besides(given: str, tmp_path: Pa
         f"-DCMAKE_PROJECT_llama_cpp_INCLUDE={root}/tools/lib/llama.cmake",
         *shlex.split(given),
     ]
+
+
+def test_progress_tells_the_file_and_not_the_compilers_warnings(tmp_path: Path) -> None:
+    log = tmp_path / "pip.log"
+    step = "[7/83] ccache /usr/bin/g++ -O3 -o ggml.dir/opt.o -c /tmp/llama.cpp/ggml/src/ggml-opt.cpp"
+    warning = [
+        "In file included from /tmp/llama.cpp/ggml/src/ggml-impl.h:5,",
+        "                 from /tmp/llama.cpp/ggml/src/ggml-opt.cpp:3:",
+        "/tmp/ggml-opt.cpp: In function 'void f(int)':",
+        "/tmp/ggml-opt.cpp:12:8: warning: unused variable 'x' [-Wunused]",
+        "   12 |    int x;",
+        "      |        ^",
+        "/tmp/ggml-opt.cpp:11:1: note: declared here",
+    ]
+    log.write_text("".join(f"  {line}\n" for line in [step, *warning]))
+    script = f"ROOT={shlex.quote(str(tmp_path))}; . {LIB}/steps.sh; last_line {shlex.quote(str(log))} 100"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("[7/83] ggml-opt.cpp\n", "")

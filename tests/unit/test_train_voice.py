@@ -44,6 +44,40 @@ def test_a_wrong_dropout_is_refused(value: str, capsys: pytest.CaptureFixture[st
     assert "--dropout" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_an_export_replaces_nothing_but_an_export(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`OUT_CHECKPOINT` may be mistyped: what is there then is somebody's."""
+    out = tmp_path / "out"
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "diary.txt").write_text("mine")
+    if kind == "folder":
+        kept.rename(out)
+    elif kind == "link":
+        out.symlink_to(kept)
+    else:
+        out.write_text("mine")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["export", str(tmp_path / "work"), str(out)])
+    assert stopped.value.code == 2
+    assert f"{out} exists and is not a checkpoint" in capsys.readouterr().err
+    assert (out if kind == "file" else out / "diary.txt").read_text() == "mine"
+
+
+def test_an_export_replaces_an_earlier_one(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert cli._replaceable(out)
+    out.mkdir()
+    assert cli._replaceable(out)
+    (out / "speech_tokenizer").mkdir()
+    for name in cli.EXPORTED:
+        assert not cli._replaceable(out)
+        (out / name).touch()
+    assert cli._replaceable(out)
+
+
 def _shape(command: str) -> tuple[str, ...]:
     """Tool, step, options with what is not a number, in order."""
     words = command.replace("OUT_", "").split()

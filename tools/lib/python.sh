@@ -9,8 +9,15 @@ root=$(CDPATH='' cd -- "$here/.." && pwd) || exit 1
 # run_from_source MODULE ARGUMENTS...: what needs no compiled module, with this tree's own edgettsd.
 run_from_source() {
     python=${python:-$root/.venv/bin/python}
+    reason=
     if [ ! -x "$python" ]; then
-        echo "error: $python is missing" >&2
+        reason="$python is missing"
+    # A set-up that was interrupted, or is still at work, leaves an interpreter without packages.
+    elif ! reason=$("$python" -c 'import numpy' 2>&1); then
+        reason="$python lacks packages: $(printf '%s\n' "$reason" | tail -n 1)"
+    fi
+    if [ -n "$reason" ]; then
+        echo "error: $reason" >&2
         echo "hint: ${python_hint:-run tools/try once, it creates the environment}" >&2
         exit 1
     fi

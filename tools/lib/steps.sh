@@ -53,10 +53,11 @@ stop_process() {
 }
 
 # last_line FILE [WIDTH]: the last line with something on it, shortened, without control characters; of a
-# compiler's command line only how far ninja is and which file it compiles.
+# compiler's command line only how far ninja is and which file it compiles, and nothing of its warnings.
 last_line() {
     tail -c 4000 "$1" 2>/dev/null | tr '\r' '\n' | LC_ALL=C tr -d '\000-\011\013-\037' |
-        sed -n -e '/^ *$/d' -e '/^WARNING: Location/d' \
+        sed -n -e '/^ *$/d' -e '/^WARNING: Location/d' -e '/^ *[0-9]* *|/d' -e '/: \(warning\|note\): /d' \
+            -e '/^ *In file included from /d' -e '/^ *from .*[:,]$/d' -e '/: In .*function /d' \
             -e 's|^ *\(\[[0-9]*/[0-9]*\]\) .*/\([^/ ]*\)$|\1 \2|' -e 's/^ *//' -e p |
         tail -n 1 | cut -c "1-${2:-60}"
 }

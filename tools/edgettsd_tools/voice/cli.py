@@ -27,6 +27,9 @@ a whole training, in order; docs/voice.md has the numbers that the voice in the 
   tools/train_voice eval WORK --bundle OUT_BUNDLE
 """
 
+# What tells an earlier export from a folder of somebody's.
+EXPORTED = ("config.json", "model.safetensors", "speech_tokenizer/config.json")
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -63,7 +66,9 @@ def _parser() -> argparse.ArgumentParser:
         seeded.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     step("frontend", "make lexicon, letter-to-sound model and phone lengths: WORK/frontend")
     export = step("export", "write a checkpoint in the official layout")
-    export.add_argument("out", metavar="OUT_CHECKPOINT", type=Path, help="folder, replaced if it exists")
+    export.add_argument(
+        "out", metavar="OUT_CHECKPOINT", type=Path, help="folder; a checkpoint there is replaced"
+    )
     export.add_argument(
         "--gain", type=float, default=1.0, help="louder by this factor (default: %(default)s)"
     )
@@ -99,6 +104,15 @@ def _codec(options: Any) -> None:
     made.save(path)
     for groups, error in enumerate(codec.distortions(made, rows), 1):
         print(f"{groups} codes: {error:.1%} of the variance is lost", flush=True)
+
+
+def _replaceable(out: Path) -> bool:
+    """Whether nothing but an earlier export would be lost with the folder `out`."""
+    if not (out.exists() or out.is_symlink()):
+        return True
+    if out.is_symlink() or not out.is_dir():
+        return False
+    return not any(out.iterdir()) or all((out / name).is_file() for name in EXPORTED)
 
 
 def _run(options: Any) -> None:
@@ -156,6 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dropout = getattr(options, "dropout", None)
     if dropout is not None and not 0.0 <= dropout < 1.0:
         die(f"--dropout {dropout:g}: 0 or more and less than 1 is needed", code=EXIT_USAGE)
+    if options.step == "export" and not _replaceable(options.out):
+        die(f"{options.out} exists and is not a checkpoint, it will not be replaced", code=EXIT_USAGE)
     # Before numpy and torch are imported: they read these once.
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
     try:
@@ -166,7 +182,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             torch.set_flush_denormal(True)
         _run(options)
     except ModuleNotFoundError as error:
-        die(f"the Python package {error.name} is missing", "pip install 'edgettsd[train]'", EXIT_USAGE)
+        hint = "docs/voice.md tells how to make the environment"
+        die(f"the Python package {error.name} is missing", hint, EXIT_USAGE)
     except (FileNotFoundError, ValueError) as error:
         die(str(error), "docs/voice.md has the order of the steps")
     except KeyboardInterrupt:

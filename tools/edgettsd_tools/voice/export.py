@@ -207,7 +207,7 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def export_checkpoint(work: Path, out: Path, gain: float = 1.0) -> None:
-    """Write the checkpoint folder `out` (replaced if it exists) from work/codec.npz and work/talker.pt.
+    """Write the checkpoint folder `out` (replaced, whatever it is) from work/codec.npz and work/talker.pt.
 
     The front end's data files are taken from work/frontend; `gain` makes the voice louder. Raises
     FileNotFoundError for what is missing.
