@@ -204,6 +204,8 @@ class Engine(TurnTaking):
             loading = self._loading
         pipeline, loop = self._pipeline, asyncio.get_running_loop()
         self.abort_all()
+        # The ends of what waited are only scheduled; one of a render that stood back waits for its delivery.
+        await self._told()
         if self._busy():
             self._idle = asyncio.Event()
             with contextlib.suppress(TimeoutError):

@@ -221,6 +221,26 @@ def test_a_render_that_stood_back_ends_once(fault: str) -> None:
     drive(test, parts=parts(step_us=2000), config=configuration(0))
 
 
+def test_a_render_that_waits_alone_ends_with_the_engine() -> None:
+    """It stood back and speech is held, so nothing is active; but its delivery has still to end."""
+
+    async def test(rig: Rig) -> None:
+        reader = Reader()
+        render = rig.say(text([30] * 5), fd=reader.writer)
+        await rig.until(lambda: render in rig.started)
+        speech = rig.say("Number 20.", priority=Priority.IMPORTANT)
+        await rig.until(lambda: rig.engine.active == speech)
+        rig.engine.pause()
+        rig.engine.abort(speech, "a")
+        await rig.ended(speech)
+        assert (rig.engine.active, rig.engine.queue_length) == (0, 1)
+        await rig.engine.stop()
+        assert dict(rig.finished).get(render) is Reason.ABORTED
+        await asyncio.to_thread(reader.all)
+
+    drive(test, parts=parts(step_us=2000), config=configuration(0))
+
+
 def test_runaway_and_limit_are_the_same_after_standing_back() -> None:
     results: list[list[Any]] = []
     for between in (False, True):
