@@ -82,12 +82,12 @@ class Daemon:
         lost = asyncio.create_task(self.connection.lost())
         try:
             while utterance not in self._finished:
+                if self._gone or lost.done():
+                    raise UnreachableError("the daemon ended before the utterance did")
                 self._event.clear()
                 waiting = asyncio.create_task(self._event.wait())
                 await asyncio.wait({waiting, lost}, return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
-                if utterance not in self._finished and (self._gone or lost.done()):
-                    raise UnreachableError("the daemon ended before the utterance did")
         finally:
             lost.cancel()
         return self._finished[utterance]

@@ -75,7 +75,9 @@ def test_without_a_daemon_or_a_bus_it_is_unreachable(bus: PrivateBus, folder: Pa
     run(test)
 
 
-def test_a_daemon_that_dies_ends_the_render(bus: PrivateBus, folder: Path) -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_a_daemon_that_dies_ends_the_render(bus: PrivateBus, folder: Path, late: bool) -> None:
+    """Also where its end was told before anybody waited for that of the utterance."""
     system = System(bus, folder, engine="fake:1")
 
     async def test() -> None:
@@ -83,7 +85,9 @@ def test_a_daemon_that_dies_ends_the_render(bus: PrivateBus, folder: Path) -> No
             async with render(False, bus.address, "One sentence. " * 40, {}) as speech:
                 async for _ in speech:
                     system.process.kill()
-                await speech.finished()
+                if late:
+                    await asyncio.sleep(0.5)
+                await asyncio.wait_for(speech.finished(), 10)
 
     run(test)
     until(lambda: system.process.poll() is not None, "the daemon's end")
