@@ -107,7 +107,9 @@ static et_delivery *pick(et_store *s, bool *soon)
     pthread_mutex_lock(&s->lock);
     for (et_delivery *d = s->first; d; d = d->next) {
         size_t used = et_ring_used(&d->ring), capacity = d->ring.capacity;
-        d->spills = used >= (d->spills ? capacity / 2 : capacity / 4 * 3) && !atomic_load(&d->over);
+        /* What is cancelled needs no room, however long its writer stays. */
+        d->spills = used >= (d->spills ? capacity / 2 : capacity / 4 * 3) && !atomic_load(&d->over) &&
+                    !atomic_load(&d->cancelled);
         if (!d->spills)
             continue;
         if (!stands(d, now))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import pty
 import socket
@@ -180,6 +181,37 @@ def test_a_file_whose_server_is_gone_holds_nobody(
                 except CallFailed:
                     await asyncio.sleep(0.05)
         assert await client.finished(utterance) == "completed"
+        os.close(fd)
+
+    with_client(system, test)
+
+
+def test_a_writer_that_cannot_leave_costs_nothing(
+    start: Start, slow_write: dict[str, str], tmp_path: Path
+) -> None:
+    """Its render is aborted while memory and file are full: the store's thread finds nothing to do for it."""
+    config = QUIET + "[delivery]\nspool_memory_kib = 64\nspool_mib = 1\n"
+    system = start(engine="scripted", config=config, env=slow_write)
+
+    def ticks() -> int:
+        tasks = Path(f"/proc/{system.process.pid}/task").iterdir()
+        (task,) = [task for task in tasks if (task / "comm").read_text() == "tts-spool\n"]
+        return sum(map(int, (task / "stat").read_text().rpartition(")")[2].split()[11:13]))
+
+    async def test(client: Client) -> None:
+        fd = os.open(tmp_path / "speech.stuck", os.O_WRONLY | os.O_CREAT)
+        utterance = await client.to_fd(text(20), fd)
+        async with asyncio.timeout(10):
+            while json.loads(await client.call("Stats"))["spool_file_bytes"] < 1 << 20:
+                await asyncio.sleep(0.05)
+        # The memory fills up, too.
+        await asyncio.sleep(0.3)
+        await client.call("Abort", "t", utterance)
+        assert await client.finished(utterance) == "aborted"
+        before = ticks()
+        await asyncio.sleep(1.0)
+        assert ticks() - before < 5
+        (tmp_path / "speech.stuck.go").touch()
         os.close(fd)
 
     with_client(system, test)
