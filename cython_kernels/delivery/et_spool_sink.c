@@ -32,12 +32,17 @@ static size_t append(et_delivery *d, const int16_t *pcm, size_t n)
 {
     size_t got = et_ring_write(&d->ring, pcm, n);
     if (got == 0) {
+        bool found = atomic_load_explicit(&d->full_since, memory_order_relaxed) == 0;
         /* Announced first, then looked once more. Whoever makes room exchanges the same word afterwards: the later of
-         * the two exchanges sees what came before the earlier one. */
+         * the two exchanges sees what came before the earlier one. So whoever makes the last room sees `full_since`. */
+        if (found)
+            atomic_store(&d->full_since, et_now_ns());
         atomic_exchange(&d->waits, 1);
         got = et_ring_write(&d->ring, pcm, n);
         if (got)
             atomic_exchange(&d->waits, 0);
+        else if (found)
+            et_wake(d->store->bell_fd);
     }
     return got;
 }
@@ -52,10 +57,6 @@ static int spool_write(et_sink *s, const int16_t *pcm, size_t n)
         return (int)n; /* nobody takes it any more; the loop ends the render */
     got = append(d, pcm, n);
     if (got == 0) {
-        if (atomic_load_explicit(&d->full_since, memory_order_relaxed) == 0) {
-            atomic_store(&d->full_since, et_now_ns());
-            et_wake(d->store->bell_fd);
-        }
         et_wake(d->store->wake_fd);
         return 0;
     }
