@@ -156,7 +156,8 @@ cdef class Generator:
             "frames": r.frames, "reason": REASON_NAMES[r.reason], "error": ERROR_NAMES[r.error],
             "begin_ns": r.begin_ns, "wall_ns": r.wall_ns, "prefill_ns": r.prefill_ns,
             "talker_ns": r.talker_ns, "predictor_ns": r.predictor_ns,
-            "sample_ns": r.sample_ns, "wait_ns": r.wait_ns, "text_ns": r.text_ns, "turn_ns": r.turn_ns, "first_frame_ns": r.first_frame_ns,
+            "sample_ns": r.sample_ns, "wait_ns": r.wait_ns, "text_ns": r.text_ns, "turn_ns": r.turn_ns,
+            "first_frame_ns": r.first_frame_ns,
             "substeps": r.substeps, "steps": r.steps,
         }
         if collect > 0:

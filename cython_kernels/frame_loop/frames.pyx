@@ -1,7 +1,7 @@
 """Frames that were made elsewhere, into the pipe; see et_frames.h."""
 
 from libc.stdint cimport int16_t, int64_t, uint32_t
-from cython_kernels.limits cimport ET_MAX_PERIOD
+from cython_kernels.limits cimport ET_MAX_PERIOD, ET_MAX_VOCAB
 from cython_kernels.pipe cimport ET_COMPLETED, ET_ERROR, Pipe
 from cython_kernels.pipe import ERROR_NAMES, REASON_NAMES
 
@@ -21,8 +21,8 @@ cdef class FrameGate:
     cdef int64_t begin_ns, last_ns, network_ns
 
     def __cinit__(self, Pipe pipe, *, int entries):
-        if not 1 <= entries <= 32768:
-            raise ValueError(f"entries is {entries}: allowed is 1 to 32768 codes of a codebook")
+        if not 1 <= entries <= ET_MAX_VOCAB:
+            raise ValueError(f"entries is {entries}: allowed is 1 to {ET_MAX_VOCAB} codes of a codebook")
         self.pipe, self.entries, self.reason = pipe, entries, ET_COMPLETED
 
     @property

@@ -14,7 +14,7 @@
 
 typedef struct et_playout et_playout;
 
-/* Silence around every utterance, ms. NULL when memory is short or a value is outside 0..10000. */
+/* Silence around every utterance, ms. NULL when memory is short or a value is outside 0..ET_MAX_ROLL_MS. */
 et_playout *et_playout_new(int preroll_ms, int postroll_ms);
 void et_playout_free(et_playout *o);
 

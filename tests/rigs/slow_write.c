@@ -1,8 +1,8 @@
 /* Preloaded: what the kernel does to a writer of deliveries (a thread named "tts-delivery") on its worst day.
  *
  * pipe                 write(2) begins 60 ms late: a second writer can fill the pipe after poll(2) said that there is room
- * file named *.stuck   write(2), and close(2) of any thread, do not come back, whatever signal comes, before a file with .go at its end exists: a
- *                      file system whose server is gone */
+ * file named *.stuck   write(2), and close(2) of any thread, do not come back, whatever signal comes, before a file with
+ *                      .go at its end exists: a file system whose server is gone */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
