@@ -36,6 +36,7 @@ static int deliver(et_delivery *d)
 static void *run(void *arg)
 {
     et_delivery *d = arg;
+    et_thread_ordinary();
     int err = deliver(d);
     et_fd_end(d);
     pthread_mutex_lock(&d->lock);

@@ -87,8 +87,11 @@ void et_spool_made_room(et_delivery *d);
 int et_store_take_slot(et_store *s);   /* -1: none is free */
 void et_store_give_slot(et_store *s, int slot);
 void et_store_unref(et_store *s);
-/* A detached thread of ordinary priority that heeds no signal but ET_KICK. 0 or negative errno. */
+/* A detached thread that heeds no signal but ET_KICK. 0 or negative errno. */
 int et_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
+/* First call of such a thread: it goes after the loop and playout in a daemon that was started with a higher priority
+ * (nice below 0). */
+void et_thread_ordinary(void);
 /* The file that a taken slot is in. */
 static inline int et_store_file(const et_store *s) { return s->fd; }
 

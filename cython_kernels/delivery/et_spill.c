@@ -145,6 +145,7 @@ static bool stopping(et_store *s)
 static void *run(void *arg)
 {
     et_store *s = arg;
+    et_thread_ordinary();
     while (!stopping(s)) {
         bool soon = false, full = false;
         et_delivery *d;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "et_delivery_parts.h"
@@ -34,6 +35,13 @@ void et_store_give_slot(et_store *s, int slot)
 }
 
 /* --- life ---------------------------------------------------------------------------------------------- */
+
+void et_thread_ordinary(void)
+{
+    /* 0 is the calling thread. Giving a priority up is allowed to everybody. */
+    if (getpriority(PRIO_PROCESS, 0) < 0)
+        setpriority(PRIO_PROCESS, 0, 0);
+}
 
 int et_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
 {

@@ -20,9 +20,14 @@ from engine_rig import drive
 
 async def test(rig):
     nice = {{}}
+    reader, writer = os.pipe()
+    render = rig.say(fd=writer)
+    await rig.until(lambda: render in rig.started)
     for task in Path("/proc/self/task").iterdir():
         name, rest = (task / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
         nice[name] = int(rest.split()[16])
+    os.close(reader)
+    await rig.ended(render)
     print(json.dumps([os.getpriority(os.PRIO_PROCESS, 0), nice]))
 
 drive(test)
@@ -38,3 +43,5 @@ def test_computing_threads_go_after_the_loop_and_playout() -> None:
     # Who may not raise the priority has the same for all.
     assert nice["tts-playout"] == loop
     assert nice["tts-generator"] == nice["tts-decoder"] == max(loop, 0)
+    # So do those that serve readers.
+    assert nice["tts-delivery"] == nice["tts-spool"] == max(loop, 0)
