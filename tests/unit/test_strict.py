@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgettsd import strict
@@ -75,7 +75,6 @@ def test_choices_are_told_apart() -> None:
     assert caught.value.choices == ()
 
 
-@settings(suppress_health_check=list(HealthCheck), deadline=None)
 @given(ANYTHING)
 def test_anything_is_taken_in_its_type_or_refused(value: Any) -> None:
     checks = {
