@@ -196,22 +196,24 @@ def test_several_renders_stand_back_and_go_on() -> None:
     drive(test, parts=parts(step_us=2000), config=configuration(5))
 
 
-@pytest.mark.parametrize("fault", ["abort", "leave", "reader", "model"])
+@pytest.mark.parametrize("fault", ["abort", "leave", "reader", "model", "stop"])
 def test_a_render_that_stood_back_ends_once(fault: str) -> None:
     async def test(rig: Rig) -> None:
-        reader = Reader()
+        begin = threading.Event()
+        # One that leaves closes its end after the first piece.
+        reader = Reader(begin=begin, most=1 if fault == "reader" else 1 << 30)
         render = rig.say(text([30] * 5), fd=reader.writer, client="b", client_bound=True)
         await rig.until(lambda: render in rig.started)
         speech = rig.say("Number 20.", priority=Priority.IMPORTANT)
         await rig.until(lambda: rig.engine.active == speech)
+        begin.set()
         if fault == "abort":
             assert rig.engine.abort(render, "b")
         elif fault == "leave":
             rig.engine.client_gone("b")
         elif fault == "model":
             rig.parts.segment_error = RuntimeError("on purpose")
-        else:
-            os.close(os.dup(reader.writer))
+        elif fault == "stop":
             await rig.engine.stop()
         expected = Reason.ERROR if fault == "model" else Reason.ABORTED
         assert await rig.ended(render) is expected
