@@ -334,7 +334,7 @@ def sample() -> str:
     """The commented sample file: every key with its documentation and default."""
     lines = [
         "# Configuration of edgettsd. Every key is shown with its default; remove the # to change it.",
-        "# Files edgettsd.toml.d/*.toml beside this one are read after it.",
+        "# Files /etc/edgettsd/edgettsd.toml.d/*.toml are read after it, unless --config names a file.",
     ]
     for section in dataclasses.fields(Config):
         kind: Any = section.default_factory

@@ -94,7 +94,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=_version())
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", help=f"configuration file (default {config_file.DEFAULT_PATH})"
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"configuration file, read alone (default {config_file.DEFAULT_PATH}, and then the files in "
+        f"{config_file.DEFAULT_PATH.name}.d)",
     )
     bus = parser.add_mutually_exclusive_group()
     bus.add_argument("--session", action="store_true", help="use the session bus")

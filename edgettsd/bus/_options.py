@@ -97,7 +97,8 @@ def parse_options(
     if "priority" in values:
         values["priority"] = _priority(values["priority"])
     if "language" in values:
-        _checked("language", values["language"], strict.text, (AUTO_LANGUAGE, *languages))
+        allowed_languages = tuple(dict.fromkeys((AUTO_LANGUAGE, *languages)))
+        _checked("language", values["language"], strict.text, allowed_languages)
     if "instruct" in values:
         check_text(values["instruct"], limits, "option instruct")
     if "voice" in values and values["voice"] not in (ids := [voice.id for voice in voices]):

@@ -110,7 +110,9 @@ async def run(options: argparse.Namespace) -> int:
             reason, stats = await _write(daemon, text, speak_options, options)
     if reason is not Reason.COMPLETED:
         detail = f": {stats['detail']}" if "detail" in stats else ""
-        print(f"edgettsctl: {reason.value}{detail}", file=sys.stderr)
+        # Not with -o: there the device is the reader, which is this command.
+        hint = "; see edgettsctl doctor" if reason is Reason.DEVICE and options.output is None else ""
+        print(f"edgettsctl: {reason.value}{detail}{hint}", file=sys.stderr)
     return OF_REASON[reason]
 
 

@@ -40,7 +40,7 @@ def test_speak_returns_at_once_and_wait_waits(system):
         ("hello", 0, b""),
         ("fake:runaway", 5, b"edgettsctl: runaway\n"),
         ("fake:limit", 6, b"edgettsctl: limit\n"),
-        ("fake:device", 7, b"edgettsctl: device\n"),
+        ("fake:device", 7, b"edgettsctl: device; see edgettsctl doctor\n"),
         ("fake:error", 8, b"edgettsctl: error\n"),
     ],
 )

@@ -78,6 +78,12 @@ def test_values_out_of_range(key, signature, values, allowed):
         assert str(caught.value) == f"option {key} = {value!r}; allowed: {allowed}"
 
 
+def test_a_language_is_named_once_where_the_engine_lists_auto_itself():
+    given = {"language": Variant("s", "klingon")}
+    with pytest.raises(InvalidOptionError, match=r"allowed: auto, english$"):
+        parse_options(given, LIMITS, VOICES, ("auto", "english"), with_format=False)
+
+
 @pytest.mark.parametrize(
     ("key", "signature", "values"),
     [
