@@ -81,7 +81,8 @@ static bool spill(et_store *s, et_delivery *d)
         d->last = slot;
     }
     d->spilling = false;
-    if (atomic_load(&d->cancelled))
+    /* Whoever cancels, and a writer that ends, leave the slots of a delivery that spills to this thread. */
+    if (atomic_load(&d->cancelled) || !d->alive)
         et_spool_forget(d);
     pthread_mutex_unlock(&d->lock);
     if (slot >= 0 && !written)
