@@ -6,19 +6,16 @@ Every key is declared once, below, with its default, its range and its documenta
 
 from __future__ import annotations
 
-import dataclasses
 import logging
-import math
-import re
-import textwrap
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgettsd import limits, strict
-from edgettsd.strict import NotAllowedError, Range
+from edgettsd import limits, settings
+from edgettsd.settings import ConfigError, key, parse_cpus
+
+__all__ = ["DEFAULT_PATH", "Config", "ConfigError", "load", "parse_cpus", "sample"]
 
 log = logging.getLogger(__name__)
 
@@ -28,41 +25,19 @@ _MOVED = {("engine", "reader_seconds"): ("delivery", "reader_seconds")}
 DEFAULT_PATH = Path("/etc/edgettsd/edgettsd.toml")
 
 
-class ConfigError(Exception):
-    """The configuration cannot be used; the message names file, key, value and what is allowed."""
-
-
-def _key(
-    default: Any,
-    doc: str,
-    *,
-    low: float = -math.inf,
-    high: float = math.inf,
-    above: float | None = None,
-    choices: tuple[str, ...] = (),
-    most: int = 0,
-    cpus: bool = False,
-) -> Any:
-    """Declare one key: `low`/`high` are inclusive bounds, `above` an exclusive one (of each list
-    item); `most` of how many a list has."""
-    bounds = Range(low, high) if above is None else Range(above, high, open_low=True)
-    rules = {"doc": doc, "range": bounds, "choices": choices, "most": most, "cpus": cpus}
-    return field(default=default, metadata=rules)
-
-
 @dataclass(frozen=True, slots=True)
 class BusConfig:
     """Where the daemon offers its interface."""
 
-    bus: str = _key("system", "Message bus to use.", choices=("system", "session"))
-    address: str = _key("", "Address of a bus to use instead, such as unix:path=/run/x/bus; empty: none.")
+    bus: str = key("system", "Message bus to use.", choices=("system", "session"))
+    address: str = key("", "Address of a bus to use instead, such as unix:path=/run/x/bus; empty: none.")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     """Which model speaks."""
 
-    path: str = _key(
+    path: str = key(
         "",
         "Folder of the model bundle (with manifest.json); empty: /var/lib/edgettsd/models/default where "
         "there is one, else the voice that comes with edgettsd.",
@@ -73,141 +48,141 @@ class ModelConfig:
 class EngineConfig:
     """Limits, threads and defaults of synthesis."""
 
-    queue_limit: int = _key(64, "Utterances that may wait; more are refused (QueueFull).", low=1, high=4096)
-    client_limit: int = _key(32, "Utterances of one caller that may wait.", low=1, high=4096)
-    max_text_bytes: int = _key(
+    queue_limit: int = key(64, "Utterances that may wait; more are refused (QueueFull).", low=1, high=4096)
+    client_limit: int = key(32, "Utterances of one caller that may wait.", low=1, high=4096)
+    max_text_bytes: int = key(
         100_000, "Longest text of one utterance, in bytes of UTF-8.", low=1, high=10_000_000
     )
-    max_seconds: float = _key(
+    max_seconds: float = key(
         300.0,
         "Longest speech of one utterance in seconds; it then ends with reason limit.",
         above=0,
         high=86_400,
     )
-    runaway_quiet_seconds: float = _key(
+    runaway_quiet_seconds: float = key(
         3.0,
         "Near-silence after speech that ends an utterance with reason runaway, in seconds; 0: never.",
         low=0,
         high=60,
     )
-    runaway_quiet_db: float = _key(
+    runaway_quiet_db: float = key(
         40.0, "How far below the utterance's loudest frame near-silence begins, in dB.", low=10, high=120
     )
-    runaway_repeat_seconds: float = _key(
+    runaway_repeat_seconds: float = key(
         4.0,
         "Repetition of the same codes that ends an utterance with reason runaway, in seconds; 0: never.",
         low=0,
         high=60,
     )
-    runaway_period_seconds: float = _key(
+    runaway_period_seconds: float = key(
         2.0, "Longest pattern whose repetition is looked for, in seconds.", low=0.08, high=5
     )
-    max_wait_ms: int = _key(
+    max_wait_ms: int = key(
         1000,
         "Longest that speech which goes before a render (SynthesizeToFd) waits for the end of the render's "
         "sentence, in ms; the sentence is then made again later.",
         low=0,
         high=60_000,
     )
-    buffer_seconds: float = _key(
+    buffer_seconds: float = key(
         2.0, "Seconds of speech to generate ahead of the sound device.", low=0.2, high=60
     )
-    context: int = _key(
+    context: int = key(
         512,
         "Positions of the language model's memory, one per frame and per prompt token.",
         low=128,
         high=32_768,
     )
-    threads_generator: int = _key(
+    threads_generator: int = key(
         0, "Threads of the language model; 0: chosen for this machine.", low=0, high=limits.MAX_THREADS
     )
-    threads_decoder: int = _key(
+    threads_decoder: int = key(
         0, "Threads of the audio decoder; 0: chosen for this machine.", low=0, high=limits.MAX_THREADS
     )
-    n_gpu_layers: int = _key(
+    n_gpu_layers: int = key(
         0,
         "Layers of the language model on a GPU, where libllama has a GPU back end; 0: none.",
         low=0,
         high=limits.MAX_GPU_LAYERS,
     )
-    weight_files: bool = _key(
+    weight_files: bool = key(
         True,
         "Keep the language model's weights, as this CPU reads them, in files of the cache folder: memory "
         "that the kernel can take back. false: they stay in memory, and nothing is written.",
     )
-    decoder_accelerator: str = _key(
+    decoder_accelerator: str = key(
         "cpu",
         "What runs the audio decoder; gpu and auto fall back to the CPU with a logged reason.",
         choices=("cpu", "gpu", "auto"),
     )
-    decoder_library: str = _key(
+    decoder_library: str = key(
         "",
         "GPU accelerator for LiteRT by its path, such as a board's libLiteRtOpenClAccelerator.so; empty: "
         "LiteRT's own (WebGPU over Vulkan).",
     )
-    cpus_generator: tuple[int, ...] = _key(
+    cpus_generator: tuple[int, ...] = key(
         (), 'CPUs of the language model, such as "0-1,3"; empty: any.', cpus=True
     )
-    cpus_decoder: tuple[int, ...] = _key((), "CPUs of the audio decoder; empty: any.", cpus=True)
-    cpus_playout: tuple[int, ...] = _key((), "CPUs of the playout thread; empty: any.", cpus=True)
-    schedule: str = _key(
+    cpus_decoder: tuple[int, ...] = key((), "CPUs of the audio decoder; empty: any.", cpus=True)
+    cpus_playout: tuple[int, ...] = key((), "CPUs of the playout thread; empty: any.", cpus=True)
+    schedule: str = key(
         "",
         "How many frames the decoder takes at once; empty: what the model proposes.",
         choices=("", "fixed", "ramp", "adaptive"),
     )
-    chunks: tuple[int, ...] = _key(
+    chunks: tuple[int, ...] = key(
         (),
         "Chunk sizes of the schedule in frames; empty: what the model proposes.",
         low=1,
         high=limits.MAX_CHUNK,
         most=limits.MAX_STEPS,
     )
-    sentence_pause_ms: int = _key(
+    sentence_pause_ms: int = key(
         200, "Silence between two sentences, in ms, the model's own at their ends included.", low=0, high=5000
     )
-    calibrate: bool = _key(
+    calibrate: bool = key(
         True,
         "After a minute without speech measure how the CPUs are best used, once for a model and version; "
         "the next start uses it.",
     )
-    step_statistics: bool = _key(
+    step_statistics: bool = key(
         False, "Record how long each stage of each frame takes, for edgettsctl stats; costs next to nothing."
     )
-    layout: str = _key(
+    layout: str = key(
         "",
         "Prompt layout: text streamed in or given in full; empty: what the model proposes.",
         choices=("", "streaming", "full"),
     )
-    voice: str = _key("", "Voice when the caller names none; empty: the model's first voice.")
-    language: str = _key("auto", "Language when the caller names none; auto: detected by the model.")
+    voice: str = key("", "Voice when the caller names none; empty: the model's first voice.")
+    language: str = key("auto", "Language when the caller names none; auto: detected by the model.")
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryConfig:
     """How speech gets to the readers of SynthesizeToFd."""
 
-    reader_seconds: float = _key(
+    reader_seconds: float = key(
         10.0,
         "An utterance whose reader takes nothing for this long although there is something ends with reason "
         "device; 0: never.",
         low=0,
         high=86_400,
     )
-    delivery_seconds: float = _key(
+    delivery_seconds: float = key(
         60.0,
         "After the last sample was made a reader may take this much longer for what it has not taken yet "
         "than playing it lasts; then the utterance ends with reason device. 0: as long as it likes.",
         low=0,
         high=86_400,
     )
-    spool_memory_kib: int = _key(
+    spool_memory_kib: int = key(
         256,
         "Speech of one utterance that is held in memory for a slow reader, in KiB; rounded up to a power of "
         "two. 256 KiB are 5 s.",
         low=64,
         high=65_536,
     )
-    spool_mib: int = _key(
+    spool_mib: int = key(
         64,
         "What all utterances together may hold beyond that, in one unlinked file in the cache folder, in "
         "MiB; 0: no file. When all is full, speech is made as fast as it is taken.",
@@ -220,7 +195,7 @@ class DeliveryConfig:
 class VoiceConfig:
     """How it speaks."""
 
-    rate: float = _key(
+    rate: float = key(
         1.0,
         "How fast, where the caller does not say: 2 is twice as fast. Other values than 1 need a model whose "
         "front end plans lengths, as the built-in voice's does.",
@@ -233,29 +208,29 @@ class VoiceConfig:
 class AudioConfig:
     """Where speech is played."""
 
-    sink: str = _key(
+    sink: str = key(
         "alsa",
         "Output: the sound device, a file, or nothing (fake, keeps real time).",
         choices=("alsa", "file", "fake"),
     )
-    device: str = _key("default", 'ALSA PCM to play on; for sink = "file" the WAV file to write.')
-    period_ms: int = _key(20, "Length of one device period, in ms.", low=1, high=limits.MAX_PERIOD_MS)
-    buffer_ms: int = _key(
+    device: str = key("default", 'ALSA PCM to play on; for sink = "file" the WAV file to write.')
+    period_ms: int = key(20, "Length of one device period, in ms.", low=1, high=limits.MAX_PERIOD_MS)
+    buffer_ms: int = key(
         100, "Length of the device buffer, in ms; at least two periods.", low=2, high=limits.MAX_BUFFER_MS
     )
-    fade_ms: int = _key(
+    fade_ms: int = key(
         5,
         "Length of the fade, in ms, where an abort, a pause or an end comes in the middle of sound; 0: cut.",
         low=0,
         high=limits.MAX_FADE_MS,
     )
-    preroll_ms: int = _key(
+    preroll_ms: int = key(
         0,
         "Silence played before each utterance, in ms, for amplifiers that mute the first sound.",
         low=0,
         high=limits.MAX_ROLL_MS,
     )
-    prebuffer_ms: int = _key(
+    prebuffer_ms: int = key(
         0,
         "Least speech to have ready before playing starts, in ms; more is buffered when needed.",
         low=0,
@@ -267,7 +242,7 @@ class AudioConfig:
 class LogConfig:
     """What goes to the journal."""
 
-    level: str = _key("info", "Least severity to log.", choices=("debug", "info", "warning", "error"))
+    level: str = key("info", "Least severity to log.", choices=("debug", "info", "warning", "error"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,14 +262,7 @@ class Config:
 
         `origin` names the source in errors. Raises ConfigError.
         """
-        sections = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        for name, table in _at_new_places(tables, origin).items():
-            if name not in sections:
-                raise ConfigError(f"{origin}: unknown section [{name}]; allowed: {', '.join(sections)}")
-            if not isinstance(table, Mapping):
-                raise ConfigError(f"{origin}: {name} must be a section [{name}], not {table!r}")
-            sections[name] = _updated_section(sections[name], name, table, origin)
-        result = Config(**sections)
+        result = settings.updated(self, _at_new_places(tables, origin), origin)
         if result.audio.buffer_ms < 2 * result.audio.period_ms:
             raise ConfigError(
                 f"{origin}: [audio] buffer_ms = {result.audio.buffer_ms} must be at least two periods "
@@ -309,116 +277,25 @@ def load(path: Path | None = None) -> Config:
     With `path` only that file; without, /etc/edgettsd/edgettsd.toml and then edgettsd.toml.d/*.toml beside it
     by name, later files winning; a missing default file means defaults. Raises ConfigError.
     """
-    if path is not None:
-        return _read_into(Config(), path)
-    config = Config()
-    if DEFAULT_PATH.exists():
-        config = _read_into(config, DEFAULT_PATH)
-    for extra in sorted(DEFAULT_PATH.with_name(DEFAULT_PATH.name + ".d").glob("*.toml")):
-        config = _read_into(config, extra)
-    return config
-
-
-def parse_cpus(text: str) -> tuple[int, ...]:
-    """CPU numbers of a list such as "0-1,3", ascending; raises ValueError."""
-    cpus: set[int] = set()
-    for part in filter(None, text.replace(" ", "").split(",")):
-        match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part, re.ASCII)
-        if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ValueError(f"{part!r} is not a CPU or a range of CPUs")
-        cpus.update(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return tuple(sorted(cpus))
+    return settings.load(Config(), DEFAULT_PATH, path)
 
 
 def sample() -> str:
     """The commented sample file: every key with its documentation and default."""
-    lines = [
-        "# Configuration of edgettsd. Every key is shown with its default; remove the # to change it.",
-        "# Files /etc/edgettsd/edgettsd.toml.d/*.toml are read after it, unless --config names a file.",
-    ]
-    for section in dataclasses.fields(Config):
-        kind: Any = section.default_factory
-        lines += ["", f"# {kind.__doc__}", f"[{section.name}]"]
-        for key in dataclasses.fields(kind):
-            text = key.metadata["doc"] + _range_text(key)
-            lines += [""] + [f"# {line}" for line in textwrap.wrap(text, 100)]
-            lines.append(f"#{key.name} = {_toml(key)}")
-    return "\n".join(lines) + "\n"
-
-
-def _read_into(config: Config, path: Path) -> Config:
-    try:
-        with path.open("rb") as file:
-            tables = tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from error
-    return config.updated(tables, str(path))
+    return settings.sample(Config, "edgettsd", DEFAULT_PATH)
 
 
 def _at_new_places(tables: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
     """The tables with keys that have moved where they are now."""
     result = dict(tables)
-    for (section, key), (new, new_key) in _MOVED.items():
+    for (section, moved), (new, new_key) in _MOVED.items():
         old, table = result.get(section), result.get(new, {})
-        if not isinstance(old, Mapping) or not isinstance(table, Mapping) or key not in old:
+        if not isinstance(old, Mapping) or not isinstance(table, Mapping) or moved not in old:
             continue
-        log.warning("%s: [%s] %s is now [%s] %s", origin, section, key, new, new_key)
-        result[section] = {name: value for name, value in old.items() if name != key}
-        result[new] = {new_key: old[key], **table}
+        log.warning("%s: [%s] %s is now [%s] %s", origin, section, moved, new, new_key)
+        result[section] = {name: value for name, value in old.items() if name != moved}
+        result[new] = {new_key: old[moved], **table}
     return result
-
-
-def _updated_section(old: Any, section: str, table: Mapping[str, Any], origin: str) -> Any:
-    keys = {key.name: key for key in dataclasses.fields(old)}
-    values: dict[str, Any] = {}
-    for name, value in table.items():
-        where = f"{origin}: [{section}] {name}"
-        if name not in keys:
-            raise ConfigError(f"{where}: unknown key; allowed: {', '.join(keys)}")
-        try:
-            values[name] = _checked(keys[name], value)
-        except NotAllowedError as error:
-            raise ConfigError(f"{where} = {strict.shown(value)}: must be {error}") from None
-    return dataclasses.replace(old, **values)
-
-
-def _checked(key: dataclasses.Field[Any], value: Any) -> Any:
-    """The value in the field's type; raises NotAllowedError."""
-    default, rules = key.default, key.metadata
-    if rules["cpus"]:
-        try:
-            return parse_cpus(strict.text(value))
-        except NotAllowedError:
-            raise NotAllowedError('a text such as "0-1,3"') from None
-        except ValueError as error:
-            raise NotAllowedError(f'CPUs such as "0-1,3", but {error}') from None
-    if isinstance(default, tuple):
-        return strict.wholes(value, rules["range"], most=rules["most"] or strict.MOST)
-    if isinstance(default, str):
-        return strict.text(value, rules["choices"])
-    if isinstance(default, float):
-        return strict.real(value, rules["range"])
-    return strict.flag(value) if isinstance(default, bool) else strict.whole(value, rules["range"])
-
-
-def _range_text(key: dataclasses.Field[Any]) -> str:
-    rules = key.metadata
-    if rules["choices"]:
-        return " One of " + ", ".join(f'"{choice}"' for choice in rules["choices"]) + "."
-    return f" Allowed:{rules['range']}." if str(rules["range"]) else ""
-
-
-def _toml(key: dataclasses.Field[Any]) -> str:
-    default = key.default
-    if key.metadata["cpus"]:
-        return '""'
-    if isinstance(default, tuple):
-        return str(list(default))
-    if isinstance(default, bool):
-        return str(default).lower()
-    return f'"{default}"' if isinstance(default, str) else str(default)
 
 
 if __name__ == "__main__":
