@@ -40,6 +40,8 @@ choose_python() {
 _has_venv() { "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null; }
 _has_headers() { "$PYTHON" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null; }
 _has_library() { pkg-config --exists "$1" 2>/dev/null; }
+_has_soname() { "$PYTHON" -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$1" 2>/dev/null; }
+_has_flac() { _has_soname libFLAC.so.12 || _has_soname libFLAC.so.14; }
 _has_command() { command -v "$1" >/dev/null; }
 
 # Debian package | how to tell that it is there | what it is for
@@ -63,6 +65,11 @@ systemd|_has_command busctl|a foreign D-Bus client in the tests
 systemd-container|_has_command systemd-nspawn|the service under a real systemd
 mmdebstrap|_has_command mmdebstrap|the file system of that container
 arch-test|_has_command arch-test|mmdebstrap's look at this machine
+libmp3lame0|_has_soname libmp3lame.so.0|MP3 of the gateway
+libopus0|_has_soname libopus.so.0|Opus of the gateway
+libogg0|_has_soname libogg.so.0|Opus of the gateway
+flac|_has_flac|FLAC of the gateway (its library has other names in other releases)
+ffmpeg|_has_command ffmpeg|AAC of the gateway, and decoding in the tests
 TABLE
     fi
 }
