@@ -39,18 +39,19 @@ class JournalHandler(logging.StreamHandler[TextIO]):
     What the journal's socket does not take goes to the stream, which the journal reads too.
     """
 
-    def __init__(self, stream: TextIO, path: Path = JOURNAL_SOCKET) -> None:
+    def __init__(self, stream: TextIO, path: Path = JOURNAL_SOCKET, program: str = "edgettsd") -> None:
         super().__init__(stream)
         self.setFormatter(JournalFormatter("%(name)s: %(message)s"))
         self._entry = logging.Formatter("%(name)s: %(message)s")
         self._path = str(path)
+        self._program = program
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._socket.setblocking(False)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send the record."""
         try:
-            data = journal_entry(record, self._entry.format(record))
+            data = journal_entry(record, self._entry.format(record), self._program)
             if len(data) <= _LONGEST:
                 self._socket.sendto(data, self._path)
                 return
@@ -69,12 +70,12 @@ class JournalHandler(logging.StreamHandler[TextIO]):
         super().close()
 
 
-def journal_entry(record: logging.LogRecord, text: str) -> bytes:
+def journal_entry(record: logging.LogRecord, text: str, program: str) -> bytes:
     """A datagram of the journal's native protocol; values with line breaks are given with their length."""
     fields = {
         "MESSAGE": text,
         "PRIORITY": str(_severity(record)),
-        "SYSLOG_IDENTIFIER": "edgettsd",
+        "SYSLOG_IDENTIFIER": program,
         "LOGGER": record.name,
         "CODE_FILE": record.pathname,
         "CODE_LINE": str(record.lineno),
@@ -92,12 +93,20 @@ def journal_entry(record: logging.LogRecord, text: str) -> bytes:
     return b"".join(parts)
 
 
-def set_up(level: str, stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> None:
-    """Log records of `level` ("debug" to "error") and above to `stream` (stderr by default)."""
+def set_up(
+    level: str,
+    stream: TextIO | None = None,
+    environment: Mapping[str, str] = os.environ,
+    program: str = "edgettsd",
+) -> None:
+    """Log records of `level` ("debug" to "error") and above to `stream` (stderr by default).
+
+    `program` is the journal's SYSLOG_IDENTIFIER.
+    """
     stream = stream or sys.stderr
     handler: logging.StreamHandler[TextIO]
     if _is_journal(stream, environment.get("JOURNAL_STREAM", "")):
-        handler = JournalHandler(stream)
+        handler = JournalHandler(stream, program=program)
     else:
         handler = logging.StreamHandler(stream)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

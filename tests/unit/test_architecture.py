@@ -66,6 +66,7 @@ def test_every_dependency_is_in_its_table() -> None:
     table = PAGE.split("## What it depends on")[1].split("\n## ")[0]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = [re.split(r"[=<>]", entry)[0] for entry in project["dependencies"]]
+    names += [re.split(r"[=<>]", entry)[0] for entry in project["optional-dependencies"]["gateway"]]
     assert names and all(f"`{name}`" in table for name in names)
     linked = re.findall(r"dependency\('(\w+)'", (ROOT / "cython_kernels" / "meson.build").read_text())
     for name, library in {"soxr": "libsoxr", "alsa": "libasound"}.items():

@@ -223,6 +223,7 @@ def test_closing_waits_for_what_a_task_still_has_to_do():
 AWAITED = {
     ("edgettsd/client/_daemon.py", "finished"),
     ("edgettsd/daemon.py", "_unless"),
+    ("edgettsd/gateways/watch.py", "_follow"),
     # The test engine: a failure ends the utterance.
     ("edgettsd/engine/fake.py", "_next"),
 }

@@ -1,0 +1,1 @@
+"""The OpenAI speech API and a page for people, over HTTP."""

@@ -1,0 +1,1 @@
+"""Home Assistant's protocol for voice services (Wyoming), over TCP."""
