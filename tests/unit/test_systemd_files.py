@@ -14,6 +14,8 @@ import system_files
 
 from edgettsd import daemon, messages
 from edgettsd.bus import BUS_NAME
+from edgettsd.gateways import main as gateway
+from edgettsd.gateways.config import GatewayConfig
 
 SYSTEMD = Path(__file__).resolve().parents[2] / "systemd"
 
@@ -24,11 +26,11 @@ UNITS = ("edgettsd.service.in", "user/edgettsd.service.in")
 def written(folder, name="edgettsd.service.in"):
     """The unit with a program that exists everywhere."""
     path = folder / "edgettsd.service"
-    path.write_text((SYSTEMD / name).read_text().replace("@bindir@/edgettsd", "/bin/true"))
+    path.write_text(re.sub(r"@bindir@/edgettsd(-gateway)?", "/bin/true", (SYSTEMD / name).read_text()))
     return path
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", [*UNITS, "edgettsd-gateway.service.in"])
 def test_the_unit_is_understood_completely(tmp_path, name):
     unit = written(tmp_path, name)
     command = ["systemd-analyze", "verify", "--man=no", unit]
@@ -38,8 +40,9 @@ def test_the_unit_is_understood_completely(tmp_path, name):
     assert (done.returncode, complaints) == (0, []), done.stderr
 
 
-def test_the_unit_is_locked_down(tmp_path):
-    unit = written(tmp_path)
+@pytest.mark.parametrize("name", ["edgettsd.service.in", "edgettsd-gateway.service.in"])
+def test_the_unit_is_locked_down(tmp_path, name):
+    unit = written(tmp_path, name)
     done = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--threshold=15", unit],
         capture_output=True,
@@ -61,6 +64,43 @@ def test_the_unit_agrees_with_the_daemon(name):
     assert {int(status) for status in service["RestartPreventExitStatus"].split()} == hopeless
     assert int(service["TimeoutStopSec"]) > daemon.STOP_SECONDS
     assert "DynamicUser" not in service
+
+
+def parsed_unit(name):
+    parsed = configparser.ConfigParser(strict=False, interpolation=None)
+    parsed.optionxform = str
+    parsed.read(SYSTEMD / name)
+    return parsed
+
+
+def test_the_gateways_sockets_are_those_that_it_serves(tmp_path):
+    service = parsed_unit("edgettsd-gateway.service.in")["Service"]
+    assert service["Type"] == "notify"
+    assert int(service["RestartPreventExitStatus"]) == gateway.EXIT_CONFIG
+    assert int(service["TimeoutStopSec"]) > gateway.STOP_SECONDS
+    assert service["LoadCredential"] == gateway.CREDENTIAL
+    settings = GatewayConfig()
+    for name, section in ((gateway.HTTP, settings.http), (gateway.WYOMING, settings.wyoming)):
+        file = f"edgettsd-gateway-{name}.socket"
+        shutil.copy(SYSTEMD / file, tmp_path)
+        sock = parsed_unit(file)["Socket"]
+        assert sock["FileDescriptorName"] == name
+        assert sock["Service"] == "edgettsd-gateway.service"
+        assert sock["ListenStream"] == f"{section.host}:{section.port}"
+        written(tmp_path, "edgettsd-gateway.service.in").rename(tmp_path / "edgettsd-gateway.service")
+        command = ["systemd-analyze", "verify", "--man=no", tmp_path / file]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, file in done.stderr) == (0, False), done.stderr
+
+
+def test_the_gateways_user_may_call_the_daemon_and_nothing_else():
+    service = parsed_unit("edgettsd-gateway.service.in")["Service"]
+    assert (service["User"], service["SupplementaryGroups"]) == ("edgettsd-gateway", "edgettsd")
+    lines = (SYSTEMD / "edgettsd-gateway.sysusers").read_text().splitlines()
+    assert [line.split()[:3] for line in lines if not line.startswith("#")] == [
+        ["u", "edgettsd-gateway", "-"],
+        ["m", "edgettsd-gateway", "edgettsd"],
+    ]
 
 
 def test_user_and_groups_are_the_same_everywhere():
@@ -92,9 +132,14 @@ def test_everything_is_installed_where_it_is_looked_for(tmp_path):
     found = {p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*") if p.is_file()}
     assert found == {
         "etc/edgettsd/edgettsd.toml",
+        "etc/edgettsd/gateway.toml",
         "usr/lib/systemd/catalog/edgettsd.catalog",
+        "usr/lib/systemd/system/edgettsd-gateway-http.socket",
+        "usr/lib/systemd/system/edgettsd-gateway-wyoming.socket",
+        "usr/lib/systemd/system/edgettsd-gateway.service",
         "usr/lib/systemd/system/edgettsd.service",
         "usr/lib/systemd/user/edgettsd.service",
+        "usr/lib/sysusers.d/edgettsd-gateway.conf",
         "usr/lib/sysusers.d/edgettsd.conf",
         f"usr/share/dbus-1/interfaces/{BUS_NAME}.xml",
         f"usr/share/dbus-1/services/{BUS_NAME}.service",

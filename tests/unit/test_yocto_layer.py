@@ -148,10 +148,12 @@ def test_the_daemon_recipe_agrees_with_the_system_files(layer: dict[str, dict[st
 # that the daemon uses are in python3-core.
 PACKAGE_OF = {
     "asyncio": "asyncio",
+    "base64": "netclient",
     "concurrent": "asyncio",
     "ctypes": "ctypes",
     "fcntl": "fcntl",
     "hashlib": "crypt",
+    "hmac": "netclient",
     "html": "html",
     "json": "json",
     "logging": "logging",
@@ -162,10 +164,13 @@ PACKAGE_OF = {
     "statistics": "statistics",
     "tempfile": "io",
     "tomllib": "tomllib",
+    "urllib": "netclient",
     "xml": "xml",
 }
+# What is in the gateway's package, or used by it alone.
+GATEWAY = ("edgettsd/gateways/", "edgettsd/text/markdown.py")
 CORE_MODULES = set(
-    "__future__ abc argparse ast atexit bisect codecs collections contextlib copy dataclasses enum"
+    "__future__ abc argparse array ast atexit bisect codecs collections contextlib copy dataclasses enum"
     " errno fnmatch functools gc getopt glob grp heapq importlib inspect io ipaddress itertools locale math"
     " operator os pathlib platform posix pwd re select selectors shutil signal stat struct"
     " subprocess sys sysconfig textwrap threading time traceback types typing unicodedata warnings"
@@ -173,12 +178,13 @@ CORE_MODULES = set(
 )
 
 
-def imported() -> set[str]:
-    """Top-level modules that the daemon's packages import."""
+def imported(gateway: bool) -> set[str]:
+    """Top-level modules that the daemon's packages import, or the gateway's."""
     found = set()
     for package in ("edgettsd", "cython_kernels"):
         for path in (ROOT / package).rglob("*"):
-            if path.suffix in (".py", ".pyx"):
+            its = str(path.relative_to(ROOT)).startswith(GATEWAY)
+            if path.suffix in (".py", ".pyx") and its is gateway:
                 text = path.read_text(encoding="utf-8")
                 found |= set(
                     re.findall(r"(?m)^\s*(?:import|from) ([a-z_]\w*)[\w.]*(?: import| as|,|$)", text)
@@ -191,11 +197,32 @@ def test_run_time_modules_are_all_dependencies(layer: dict[str, dict[str, Any]])
     wheels = {"llama-cpp-python", "ai-edge-litert"}
     needed = {re.split(r"[=<>]", entry)[0] for entry in project["dependencies"]} - wheels
     given = layer["edgettsd"]["RDEPENDS:edgettsd-python"].split()
-    standard = imported() & sys.stdlib_module_names
+    standard = imported(gateway=False) & sys.stdlib_module_names
     assert {"asyncio", "xml", "hashlib"} <= standard
     assert standard - CORE_MODULES - PACKAGE_OF.keys() == set(), "in which package of OpenEmbedded is this?"
     needed |= {PACKAGE_OF[name] for name in standard if name in PACKAGE_OF}
     assert needed <= {name.removeprefix("python3-") for name in given}
+
+
+def test_the_gateway_has_what_it_imports(layer: dict[str, dict[str, Any]]) -> None:
+    values = layer["edgettsd"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    needed = {re.split(r"[=<>]", entry)[0] for entry in extras["gateway"]}
+    standard = imported(gateway=True) & sys.stdlib_module_names
+    assert {"asyncio", "hmac", "urllib"} <= standard
+    assert standard - CORE_MODULES - PACKAGE_OF.keys() == set(), "in which package of OpenEmbedded is this?"
+    needed |= {PACKAGE_OF[name] for name in standard if name in PACKAGE_OF}
+    own = values["RDEPENDS:edgettsd-gateway"].split()
+    assert "edgettsd" in own and {"libflac", "libmp3lame", "libogg", "libopus"} <= set(own)
+    given = own + values["RDEPENDS:edgettsd-python"].split()
+    assert needed <= {name.removeprefix("python3-") for name in given}
+    units = values["SYSTEMD_SERVICE:edgettsd-gateway"].split()
+    assert units and all((ROOT / "systemd" / unit).is_file() for unit in units)
+    assert values["USERADD_PARAM:edgettsd-gateway"].split()[-1] == "edgettsd-gateway"
+    assert "--groups edgettsd " in values["USERADD_PARAM:edgettsd-gateway"]
+    # The daemon does without all of it.
+    foreign = {"aiohttp", "markdown_it"}
+    assert foreign <= imported(gateway=True) and not foreign & imported(gateway=False)
 
 
 def test_every_system_file_belongs_to_a_package(layer: dict[str, dict[str, Any]], tmp_path: Path) -> None:
@@ -209,8 +236,8 @@ def test_every_system_file_belongs_to_a_package(layer: dict[str, dict[str, Any]]
     ]
     for path in (tmp_path / "image").rglob("*"):
         name = "/" + str(path.relative_to(tmp_path / "image"))
-        # The configuration is another recipe's.
-        if path.is_file() and not name.startswith("/etc/edgettsd/"):
+        # The daemon's configuration is another recipe's.
+        if path.is_file() and name != "/etc/edgettsd/edgettsd.toml":
             assert any(name == entry or name.startswith(entry + "/") for entry in shipped), name
 
 
