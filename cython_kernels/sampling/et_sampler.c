@@ -178,7 +178,8 @@ void et_sampler_process(et_sampler *s, const float *logits, int vocab, const et_
 {
     float *w = s->work;
     int best = prepare(s, logits, vocab, p, c);
-    if (!p->do_sample || !(w[best] > -INFINITY)) {
+    /* Greedy, too, where the quotient overflows, because differences of infinities are no numbers. */
+    if (!p->do_sample || !isfinite(w[best] / p->temperature)) {
         memset(w, 0, (size_t)vocab * sizeof *w);
         w[best] = 1.0f;
         return;

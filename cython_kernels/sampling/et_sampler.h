@@ -8,7 +8,7 @@
 
 typedef struct {
     int do_sample;            /* 0: the largest logit after penalty, minimum length and suppression */
-    float temperature;        /* > 0 */
+    float temperature;        /* > 0; greedy where the largest logit over it overflows */
     int top_k;                /* 0: off; ties with the k-th logit stay */
     float top_p;              /* 1: off */
     float repetition_penalty; /* 1: off; each id that was generated counts once */

@@ -93,6 +93,20 @@ def test_strange_logits_still_give_an_allowed_id(bad: float) -> None:
     assert 0 <= sampler.draw(np.full(16, bad, np.float32), top_k=3) < 16
 
 
+@pytest.mark.parametrize("temperature", [1e-37, 1e-38, 1e-40, 1e-45, 1e-46, 5e-324])
+@pytest.mark.parametrize("best", [9.0, 0.0, -2.0])
+def test_the_smallest_temperatures_give_the_largest_logit(temperature: float, best: float) -> None:
+    logits = np.linspace(best - 8, best - 1, 64, dtype=np.float32)
+    logits[20] = best
+    sampler = Sampler(64)
+    sampler.restart(0)
+    expected = np.zeros(64)
+    expected[20] = 1
+    for options in ({}, {"top_k": 5}, {"top_p": 0.5}):
+        assert np.array_equal(sampler.probabilities(logits, temperature=temperature, **options), expected)
+        assert sampler.draw(logits, temperature=temperature, **options) == 20
+
+
 def test_wrong_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="15 given, 16 expected"):
         Sampler(16).draw(np.zeros(15, np.float32))
