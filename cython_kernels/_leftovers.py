@@ -61,10 +61,8 @@ def delete(files: Iterable[Path], keep: str | None = None) -> None:
     """Delete those of `files` that are left over, and with `keep` all whose name does not begin so."""
     for file in files:
         if file.name.endswith(TEMPORARY):
-            unwanted = _is_left_over(file)
-        else:
-            unwanted = keep is not None and not file.name.startswith(keep)
-        if unwanted:
+            _delete_left_over(file)
+        elif keep is not None and not file.name.startswith(keep):
             with contextlib.suppress(OSError):
                 file.unlink()
 
@@ -80,15 +78,16 @@ def _lock(fd: int) -> bool:
     return True
 
 
-def _is_left_over(tmp: Path) -> bool:
+def _delete_left_over(tmp: Path) -> None:
+    """Delete a file that nobody has locked; it is locked until it is gone, so nobody begins to write it."""
     try:
         fd = os.open(tmp, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        return False
+        return
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        tmp.unlink()
     except OSError:
-        return False
+        pass
     finally:
         os.close(fd)
-    return True

@@ -180,7 +180,7 @@ class DeliveryConfig:
         "Speech of one utterance that is held in memory for a slow reader, in KiB; rounded up to a power of "
         "two. 256 KiB are 5 s.",
         low=64,
-        high=65_536,
+        high=4096,
     )
     spool_mib: int = key(
         64,
