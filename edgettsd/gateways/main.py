@@ -21,7 +21,7 @@ from edgettsd.gateways import config as config_file
 from edgettsd.gateways import listen
 from edgettsd.gateways.config import ConfigError, GatewayConfig, HttpConfig, WyomingConfig, check_open
 from edgettsd.gateways.http import app as http
-from edgettsd.gateways.http._doors import Doors
+from edgettsd.gateways.http._doors import BrokenRequests, Doors
 from edgettsd.gateways.http._guard import Guard
 from edgettsd.gateways.http._speech import Speech
 from edgettsd.gateways.listen import ListenError
@@ -187,6 +187,7 @@ async def _serve_http(
     guard = Guard(hosts=settings.hosts, origins=settings.origins, token=token, requests=settings.requests)
     doors = Doors(settings.connections, settings.header_seconds)
     app = http.make(watch, voices, speech, guard, doors, body_kib=settings.body_kib)
+    logging.getLogger("aiohttp.server").addFilter(BrokenRequests())
     runner = web.AppRunner(
         app, handle_signals=False, access_log=None, handler_cancellation=True, shutdown_timeout=STOP_SECONDS
     )

@@ -9,6 +9,7 @@ import json
 import math
 import re
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -397,16 +398,29 @@ def test_slow_and_many_connections_are_closed(rig_of: Start) -> None:
 
 def test_random_bytes_do_no_harm(shared: Rig) -> None:
     random = np.random.default_rng(1)
-    for size in (1, 10, 1000, 20_000, 100_000):
+    almost = b"GET / HTTP/1.1\r\nHost: localhost\r\nno header \xff\xfe\r\n\r\n"
+    for data in (almost, *(random.bytes(size) for size in (1, 10, 1000, 20_000, 100_000))):
         with socket.create_connection(("127.0.0.1", shared.gateway.http_port), timeout=20) as sock:
             try:
-                sock.sendall(random.bytes(size))
+                sock.sendall(data)
                 sock.shutdown(socket.SHUT_WR)
                 while sock.recv(4096):
                     pass
             except (ConnectionResetError, BrokenPipeError):
                 pass
     assert shared.ask("/health")[0] == 200
+    assert "no request" in shared.gateway.log and "\\x" not in shared.gateway.log
+
+
+@pytest.mark.parametrize("stream", ["audio", "sse"])
+def test_clients_that_leave_at_any_time_are_no_errors(shared: Rig, stream: str) -> None:
+    for number in range(30):
+        with waiting(shared, body(input=TEXT * 5, stream_format=stream)) as sock:
+            time.sleep(number * 0.01)
+            # Reset instead of a regular end, half of the time.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", number % 2, 0))
+    until(lambda: shared.json("/v1/state")["state"] == "idle", "the last one's end")
+    assert "ERROR" not in shared.gateway.log and "Traceback" not in shared.gateway.log, shared.gateway.log
 
 
 def test_a_daemon_that_is_away_and_comes_back(bus: PrivateBus, folder: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,17 @@ class Doors:
         finally:
             if door is not None:
                 door.start_clock()
+
+
+class BrokenRequests(logging.Filter):
+    """Gives what is no request one line, because aiohttp logs a traceback with the bytes that came."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            log.info("a connection is closed, because what came is no request (%s)", type(error).__name__)
+            return False
+        return True
 
 
 class _Door(asyncio.Protocol):

@@ -62,9 +62,9 @@ class Speech:
             if ignored:
                 headers["X-Ignored"] = ", ".join(ignored)
             response = web.StreamResponse(headers=headers)
-            await response.prepare(request)
             send = _Events(response) if wanted.stream == "sse" else _Audio(response)
             try:
+                await response.prepare(request)
                 await send.audio(first or b"")
                 async for piece in pieces:
                     await send.audio(piece)
@@ -72,12 +72,14 @@ class Speech:
                 await send.done()
             except (ApiError, ClientError, EncoderError) as error:
                 log.warning("utterance %d: %s", speech.utterance, error)
-                await send.failed(error)
+                send.broken = not await send.failed(error)
             except TimeoutError:
                 log.warning("utterance %d: its client takes nothing", speech.utterance)
-                _cut(request)
-            if send.broken:
-                _cut(request)
+                send.broken = True
+            except OSError as error:
+                log.info("utterance %d: its client left: %s", speech.utterance, error)
+            if send.broken and request.transport is not None:
+                request.transport.abort()
             return response
 
     async def _begin(self, stack: AsyncExitStack, wanted: SpeechRequest) -> tuple[Render, list[str]]:
@@ -125,9 +127,9 @@ class _Audio:
         """End a speech that is whole."""
         await self._response.write_eof()
 
-    async def failed(self, error: Exception) -> None:
-        """End a speech that is not."""
-        self.broken = True
+    async def failed(self, error: Exception) -> bool:
+        """End a speech that is not; false when the format has no place for that."""
+        return False
 
     async def _write(self, data: bytes) -> None:
         async with asyncio.timeout(SEND_SECONDS):
@@ -147,11 +149,15 @@ class _Events(_Audio):
         await self._event({"type": "speech.audio.done", "usage": usage})
         await self._response.write_eof()
 
-    async def failed(self, error: Exception) -> None:
+    async def failed(self, error: Exception) -> bool:
         code = error.code if isinstance(error, ApiError) else None
         body = {"message": str(error), "type": "server_error", "param": None, "code": code}
-        await self._event({"type": "error", "error": body})
-        await self._response.write_eof()
+        try:
+            await self._event({"type": "error", "error": body})
+            await self._response.write_eof()
+        except (OSError, TimeoutError):
+            return False
+        return True
 
     async def _event(self, data: dict[str, Any]) -> None:
         await self._write(b"data: " + json.dumps(data).encode() + b"\n\n")
@@ -199,9 +205,3 @@ async def _check_end(speech: Render) -> None:
     if reason is not Reason.COMPLETED:
         detail = f": {stats['detail']}" if "detail" in stats else ""
         raise ApiError(500, f"speech ended as {reason.value}{detail}", code=reason.value)
-
-
-def _cut(request: web.Request) -> None:
-    """Reset the connection."""
-    if request.transport is not None:
-        request.transport.abort()
