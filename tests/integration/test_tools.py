@@ -96,6 +96,23 @@ def test_tools_that_set_up_run_from_anywhere(place: Path) -> None:
     assert "pytest 9" in run("tools/test", place, "--version")[0]
 
 
+@pytest.mark.parametrize("name", ["a folder", "f" * 100])
+def test_try_speaks_whatever_the_temporary_folder_is_called(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bus's address takes neither blanks nor long paths."""
+    (tmp_path / name).mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / name))
+    said = tmp_path / "said.wav"
+    run("tools/try", ROOT, "--out", said, "--", "-5 degrees.")
+    assert said.stat().st_size > 10_000
+
+
+def test_try_says_how_to_say_what_looks_like_an_option() -> None:
+    errors = run("tools/try", ROOT, "-5 degrees.", status=2)[1]
+    assert "unknown option -5 degrees." in errors and "after --" in errors
+
+
 @pytest.mark.parametrize("tool", ["bench", "parity"])
 def test_without_the_installed_package_the_tool_says_why(tool: str, tmp_path: Path) -> None:
     """In a repository whose environment lacks edgettsd: the source folder is not taken for it."""
@@ -135,10 +152,18 @@ def test_in_half_an_environment_the_tool_says_why(tool: str, tmp_path: Path) -> 
 
 def test_an_oracle_without_its_interpreter_says_which(tmp_path: Path) -> None:
     environment = {"PATH": "/usr/bin:/bin", "EDGETTSD_EVAL_PYTHON": "/nowhere/python"}
-    command = [ROOT / "tools" / "oracle", "CHECKPOINT", tmp_path / "out"]
+    command = [ROOT / "tools" / "oracle", tmp_path, tmp_path / "out"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 1
     assert "/nowhere/python is missing" in done.stderr and "hint: EDGETTSD_EVAL_PYTHON" in done.stderr
+
+
+def test_an_oracle_without_a_checkpoint_installs_nothing(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "tools" / "lib", tmp_path / "tools" / "lib")
+    shutil.copy(ROOT / "tools" / "oracle", tmp_path / "tools")
+    done = subprocess.run([tmp_path / "tools" / "oracle", "none", "out"], capture_output=True, text=True)
+    assert (done.returncode, sorted(os.listdir(tmp_path))) == (2, ["tools"])
+    assert "CHECKPOINT none is not a folder" in done.stderr
 
 
 def _oracle(tmp_path: Path, pip: str, copied: bool = False) -> tuple[Path, subprocess.CompletedProcess[str]]:

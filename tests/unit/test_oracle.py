@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from edgettsd_tools.families.qwen3_tts import oracle
+from edgettsd_tools.families.qwen3_tts import official, oracle
 from edgettsd_tools.families.qwen3_tts.frontend import FOLDER, GivenIds, TemplateIds, write_frontend
 from edgettsd_tools.families.qwen3_tts.oracle_cases import CASES, TASKS, TEXTS, VOICE_CASES
 from english_files import small_files
@@ -178,3 +179,25 @@ def test_wrong_arguments_are_named(
     assert stopped.value.code == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("frames, kept", [(1, [0]), (2, [1]), (4, [3]), (40, [3])])
+def test_few_frames_are_enough(frames: int, kept: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as --frames allows: the predictor's logits are kept of a frame that there is."""
+    zeros = np.zeros((frames, 8), np.float32)
+    names = ("ids", "instruct_ids", "prompt", "trailing", "pad_row", "codes", "hidden")
+    trace = SimpleNamespace(
+        logits=zeros, sub_logits=np.zeros((frames, 15, 8), np.float32), **dict.fromkeys(names, zeros)
+    )
+    monkeypatch.setattr(official, "generate", lambda *_: trace)
+    sizes = SimpleNamespace(talker_config=SimpleNamespace(hidden_size=4))
+    model = SimpleNamespace(model=SimpleNamespace(config=sizes))
+    case = next(case for case in CASES if case.name in oracle.WITH_SUBS)
+    arrays = oracle.run_case(model, case, frames, every_step=False)
+    assert arrays["sub_frames"].tolist() == kept and len(arrays["sub_logits"]) == 1
+
+
+def test_no_frames_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        oracle.main(["CHECKPOINT", "OUT", "--frames", "0"])
+    assert "--frames 0: at least 1 is needed" in capsys.readouterr().err

@@ -274,7 +274,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FileExistsError as error:
         die(str(error), "choose another name, or use --force to replace a bundle", EXIT_USAGE)
     except ModuleNotFoundError as error:
-        die(f"the Python package {error.name} is missing", "pip install 'edgettsd[convert]'", EXIT_USAGE)
+        die(
+            f"the Python package {error.name} is missing",
+            "run tools/try once, it installs what tools/convert needs",
+            EXIT_USAGE,
+        )
     except OSError as error:
         hint = "free some space, or name a folder on another disk" if error.errno == errno.ENOSPC else None
         die(f"{error.filename or options.out}: {error.strerror or error}", hint, EXIT_INVALID)

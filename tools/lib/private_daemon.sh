@@ -38,8 +38,10 @@ no_sound() {
 # start_daemon BUNDLE [capture]: a message bus and edgettsd, without BUNDLE with the model that speaks where none is
 # configured; with "capture" the ALSA sink plays into $WORK/played.wav. Both end with the script.
 start_daemon() {
-    local bundle=$1 i pid
-    WORK=$(mktemp -d "${TMPDIR:-/tmp}/edgettsd-try.XXXXXX") || fail 1 "tools/try: cannot make a temporary folder"
+    local bundle=$1 i pid folder=${TMPDIR:-/tmp}
+    # The bus's address: a socket's path is short, and most signs have to be escaped in it.
+    [[ $folder =~ ^[-_/.A-Za-z0-9]{1,70}$ ]] || folder=/tmp
+    WORK=$(mktemp -d "$folder/edgettsd-try.XXXXXX") || fail 1 "tools/try: cannot make a temporary folder"
     at_exit rm -rf "$WORK"
     cat >"$WORK/bus.conf" <<CONF
 <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"

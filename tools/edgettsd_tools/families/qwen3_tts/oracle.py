@@ -91,7 +91,11 @@ def run_case(model: Any, case: Case, frames: int, every_step: bool) -> dict[str,
     ordered = np.sort(trace.logits, axis=1)
     count = len(trace.logits)
     steps = list(range(count)) if every_step else sorted({0, min(17, count - 1)})
-    subs = list(range(len(trace.sub_logits))) if every_step else ([3] if case.name in WITH_SUBS else [])
+    # An early frame with others before it, or the last one that there is.
+    early = min(3, len(trace.sub_logits) - 1)
+    subs = [early] if case.name in WITH_SUBS and early >= 0 else []
+    if every_step:
+        subs = list(range(len(trace.sub_logits)))
     out = {
         "ids": trace.ids,
         "instruct_ids": trace.instruct_ids,
@@ -162,6 +166,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         " with a front end of its own)",
     )
     args = parser.parse_args(argv)
+    if args.frames < 1:
+        parser.error(f"--frames {args.frames}: at least 1 is needed")
     voice = (args.checkpoint / FOLDER).is_dir()
     allowed = VOICE_PARTS if voice else PARTS
     wanted = args.parts or ",".join(allowed)
