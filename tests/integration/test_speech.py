@@ -120,7 +120,8 @@ def test_a_paced_device_plays_every_sample_before_finished(start: Start, tmp_pat
         assert stats["underruns"] == rig.underruns() == 0
         pcm, _ = await synthesize(client, "Hello.", **options)
         assert len(pcm) == 2 * SPF * stats["frames"]
-        assert heard == with_tail(pcm)
+        # A render is cut into other chunks than speech for the device.
+        assert_same_sound(heard, with_tail(pcm))
 
     drive(system, test)
 
