@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LIB = ROOT / "tools" / "lib"
+SOURCED = "; ".join(f". {shlex.quote(str(LIB / name))}" for name in ("steps.sh", "setup.sh"))
 # What llama-cpp-python's own CMakeLists.txt does around llama.cpp's.
 PACKAGE = """
 cmake_minimum_required(VERSION 3.21)
@@ -63,7 +64,7 @@ def test_pip_is_told_so_and_what_the_user_wants_besides(given: str, tmp_path: Pa
     python = root / ".venv" / "bin" / "python"
     python.write_text('#!/bin/bash\n[[ $3 == --version ]] || printf "%s" "$CMAKE_ARGS" >"${0%/*}/told"\n')
     python.chmod(0o755)
-    script = f"ROOT={shlex.quote(str(root))}; . {LIB}/steps.sh; . {LIB}/setup.sh; setup_venv"
+    script = f"ROOT={shlex.quote(str(root))}; {SOURCED}; setup_venv"
     environment = {"PATH": "/usr/bin:/bin"} | ({"CMAKE_ARGS": given} if given else {})
     done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -88,6 +89,6 @@ def test_progress_tells_the_file_and_not_the_compilers_warnings(tmp_path: Path) 
         "/tmp/ggml-opt.cpp:11:1: note: declared here",
     ]
     log.write_text("".join(f"  {line}\n" for line in [step, *warning]))
-    script = f"ROOT={shlex.quote(str(tmp_path))}; . {LIB}/steps.sh; last_line {shlex.quote(str(log))} 100"
+    script = f"ROOT={shlex.quote(str(tmp_path))}; {SOURCED}; last_line {shlex.quote(str(log))} 100"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("[7/83] ggml-opt.cpp\n", "")
