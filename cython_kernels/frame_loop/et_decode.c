@@ -160,25 +160,16 @@ static size_t block(const et_decode *d)
     return (size_t)d->pipe->config.sample_rate / 200;
 }
 
-/* The silence between two sentences is as long as asked for, with the model's own silence at their ends counted in. The
- * model's silence is never cut: the pause is made shorter instead, down to nothing. Up to one frame of the pause
- * is held back, because the next sentence may begin with silence. */
-static int rest(et_decode *d, int64_t asked)
+static int silence(et_decode *d, int64_t n)
 {
-    int64_t left = asked - d->trailing, spf = d->decoder->samples_per_frame;
-    if (left < 0)
-        left = 0;
-    d->reserve = left < spf ? left : spf;
-    return left > d->reserve ? push(d, NULL, (size_t)(left - d->reserve)) : ET_OK;
+    return n > 0 ? push(d, NULL, (size_t)n) : ET_OK;
 }
 
-/* Push what is left of the held-back pause. pcm: the first frame of the next sentence; NULL: no sentence follows. */
-static int end_rest(et_decode *d, const float *pcm)
+/* Push what is left of the pause. pcm: the first frame of the next sentence; NULL: no sentence follows. */
+static int end_pause(et_decode *d, const float *pcm)
 {
     const size_t spf = (size_t)d->decoder->samples_per_frame;
-    int64_t left = d->reserve - (pcm ? (int64_t)et_quiet_end(&d->quiet, pcm, spf, block(d), 1) : 0);
-    d->reserve = 0;
-    return left > 0 ? push(d, NULL, (size_t)left) : ET_OK;
+    return silence(d, et_pause_end(&d->pause, pcm ? (int64_t)et_quiet_end(&d->quiet, pcm, spf, block(d), 1) : 0));
 }
 
 /* Look for near-silence in n frames; how many of their samples are to be played. */
@@ -188,8 +179,8 @@ static size_t hear(et_decode *d, const float *pcm, int n)
     for (int i = 0; i < n; i++) {
         int over = et_quiet_frame(&d->quiet, pcm + (size_t)i * spf, (size_t)spf);
         /* A frame that is quiet as a whole makes the silence before it longer. */
-        d->trailing = d->quiet.quiet > 0
-                          ? d->trailing + spf
+        d->pause.trailing = d->quiet.quiet > 0
+                          ? d->pause.trailing + spf
                           : (int64_t)et_quiet_end(&d->quiet, pcm + (size_t)i * spf, (size_t)spf, block(d), 0);
         if (!over)
             continue;
@@ -252,7 +243,7 @@ static int decode(et_decode *d, int n)
         return ET_OK;
     }
     const float *pcm = d->pcm + (size_t)skip * spf;
-    err = d->reserve > 0 ? end_rest(d, pcm) : ET_OK;
+    err = d->pause.reserve > 0 ? end_pause(d, pcm) : ET_OK;
     if (!err)
         err = push(d, pcm, hear(d, pcm, n - skip));
     if (!err && d->samples_made == 0)
@@ -306,8 +297,8 @@ static void begin_generation(et_decode *d, uint32_t generation)
     et_cost_begin(&d->meter);
     d->samples_made = 0;
     d->pushed = 0;
-    d->trailing = 0;
-    d->reserve = 0;
+    d->pause.trailing = 0;
+    d->pause.reserve = 0;
     d->render = d->let_through = false;
     d->sentence = 0;
     if (et_pipe_tracing(d->pipe))
@@ -320,15 +311,15 @@ static void begin_render(et_decode *d, const et_mark *at)
     d->render = true;
     d->sentence = at->sentence;
     d->quiet.loudest = at->loudest;
-    d->trailing = at->trailing;
-    d->reserve = at->reserve;
+    d->pause.trailing = at->trailing;
+    d->pause.reserve = at->reserve;
 }
 
 /* A render can go on from here in another generation. */
 static int mark(et_decode *d)
 {
-    const et_mark here = {.loudest = d->quiet.loudest, .trailing = (int32_t)d->trailing,
-                          .reserve = (int32_t)d->reserve, .sentence = ++d->sentence};
+    const et_mark here = {.loudest = d->quiet.loudest, .trailing = (int32_t)d->pause.trailing,
+                          .reserve = (int32_t)d->pause.reserve, .sentence = ++d->sentence};
     return et_pipe_push_mark(d->pipe, d->generation, &here);
 }
 
@@ -354,7 +345,7 @@ static int handle(et_decode *d, const et_item *item)
         if ((err = decode_pending(d, 1)))
             return err;
         et_quiet_begin_segment(&d->quiet);
-        d->trailing = 0;
+        d->pause.trailing = 0;
         d->let_through = false;
         if (d->render)
             d->chunk_index = d->sentence ? d->steady.n : 0;
@@ -380,14 +371,14 @@ static int handle(et_decode *d, const et_item *item)
     case ET_ITEM_PAUSE:
         if ((err = decode_pending(d, 1)))
             return err;
-        if (d->reserve > 0 && (err = end_rest(d, NULL)))
+        if (d->pause.reserve > 0 && (err = end_pause(d, NULL)))
             return err;
-        return item->arg > 0 ? rest(d, item->arg) : ET_OK;
+        return silence(d, item->arg > 0 ? et_pause_begin(&d->pause, item->arg, d->decoder->samples_per_frame) : 0);
     case ET_ITEM_END:
         if ((err = decode_pending(d, 1)))
             return err;
         et_pipe_hold(d->pipe, d->generation, INT64_MAX);
-        if (d->reserve > 0 && (err = end_rest(d, NULL)))
+        if (d->pause.reserve > 0 && (err = end_pause(d, NULL)))
             return err;
         return et_pipe_push_end(d->pipe, d->generation, d->ran_away ? ET_RUNAWAY : item->reason);
     default:

@@ -4,6 +4,7 @@
 
 #include "decoder/et_decoder.h"
 #include "pipe/et_pipe.h"
+#include "et_pause.h"
 #include "et_runaway.h"
 #include "schedule/et_start.h"
 
@@ -27,8 +28,7 @@ typedef struct {
     int64_t start_ns;           /* when playing could begin, for who hears samples as they are made; 0: not yet */
     int64_t samples_made;       /* samples that went to playout */
     int64_t pushed;             /* the same with the pauses */
-    int64_t trailing;           /* quiet samples at the end of what was pushed of this sentence */
-    int64_t reserve;            /* samples of a pause held back, because the next sentence may begin with silence */
+    et_pause pause;             /* the silence to the next sentence */
     int32_t sentence;           /* sentences of a render that are over */
     bool let_through;           /* quiet frames went to the reader although they may be those of a runaway */
     int64_t frames_out;         /* frames that were decoded */

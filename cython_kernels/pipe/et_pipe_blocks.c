@@ -1,8 +1,9 @@
 /* Between decoder and playout: samples, the blocks that announce them, and how many are played. See et_pipe_blocks.h. */
 #include "et_pipe_blocks.h"
 
-#include <math.h>
 #include <string.h>
+
+#include "pipe/et_volume.h"
 
 /* Wait until a block entry and at least one sample fit. */
 static int wait_space(et_pipe *p, uint32_t generation, bool samples)
@@ -30,14 +31,6 @@ static int push_block(et_pipe *p, uint32_t generation, int kind, int reason, siz
     return ET_OK;
 }
 
-static int16_t to_s16(float x)
-{
-    float v = rintf(x * 32768.0f);
-    if (!(v > -32768.0f)) /* NaN too */
-        return isnan(v) ? 0 : -32768;
-    return v > 32767.0f ? 32767 : (int16_t)v;
-}
-
 int et_pipe_push_pcm(et_pipe *p, uint32_t generation, const float *pcm, size_t n)
 {
     int16_t part[1024];
@@ -53,7 +46,7 @@ int et_pipe_push_pcm(et_pipe *p, uint32_t generation, const float *pcm, size_t n
         for (size_t done = 0; done < m;) {
             size_t k = m - done < 1024 ? m - done : 1024;
             for (size_t i = 0; i < k; i++)
-                part[i] = pcm ? to_s16(pcm[done + i] * gain) : 0;
+                part[i] = pcm ? et_volume_apply(pcm[done + i], gain) : 0;
             et_ring_write(&p->pcm, part, k);
             done += k;
         }
